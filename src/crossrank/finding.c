@@ -274,11 +274,9 @@ int64_t finding_ns(const struct first_cause *f, double seconds)
 	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
 }
 
-int64_t finding_gain_bytes(const struct candidate *c)
+int64_t finding_bytes(double mib)
 {
-	double bytes = c->gain_mib * BYTES_PER_MIB;
-
-	return bytes < 9.2e18 ? (int64_t)bytes : INT64_MAX;
+	return (int64_t)fmin(mib * BYTES_PER_MIB, 9.2e18);
 }
 
 /* The process whose record has a rise: that of the record's first sample, or of a later onset. */
@@ -305,25 +303,16 @@ static const struct rank *rank_of(const struct input *in, size_t record)
 	return record == SIZE_MAX ? NULL : &in->a->ranks[in->records[record].rank];
 }
 
-static int take_answer(struct input *in, const struct culprit_answer *answer)
+static int take_answer(struct input *in)
 {
 	struct first_cause *f = in->f;
-	struct candidate *first;
+	const struct culprit_answer *answer = &f->answer;
+	const struct candidate *first;
 	struct phase_time time;
 
-	f->verdict = verdict_of(answer->why);
 	f->why = answer->why;
 	f->unseen = rank_of(in, answer->because);
-	f->lead = answer->lead;
-	f->is_since_start = answer->is_since_start;
-	f->others_rate = answer->others_rate;
-	f->lead_below = answer->lead_below;
-	f->least_mib = answer->least_mib;
-	f->interval = answer->interval;
-	f->n_episodes = answer->n_events;
-	f->n_shared = answer->n_shared;
 	f->n_ranks -= answer->n_left_out;
-	f->has_passed = f->why == WHY_GIVEN_BACK;
 	f->is_unnamed_host = f->why == WHY_CLOCKS && f->unseen &&
 			     in->clocks[f->unseen - in->a->ranks].is_unnamed;
 	if (answer->n_rises == 0)
@@ -335,25 +324,13 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 	for (size_t i = 0; i < answer->n_rises; i++) {
 		const struct culprit_rise *rise = &answer->rises[i];
 
-		f->candidates[i] = (struct candidate){
-			.rank = rank_of(in, rise->record),
-			.process = process_of(in, rise),
-			.probability = rise->probability,
-			.onset = rise->best,
-			.low = rise->low,
-			.high = rise->high,
-			.sd = rise->sd,
-			.gain_mib = rise->total,
-			.mib_per_second = rise->is_step ? NAN : rise->rate,
-			.given_back = rise->given_back,
-			.is_step = rise->is_step,
-			.is_censored = rise->is_censored,
-			.clock = in->records[rise->record].clock,
-		};
+		f->candidates[i] =
+			(struct candidate){ *rise, rank_of(in, rise->record), process_of(in, rise),
+					    in->records[rise->record].clock };
 	}
 	first = &f->candidates[0];
-	time = (struct phase_time){ finding_ns(f, first->low), finding_ns(f, first->onset),
-				    finding_ns(f, first->high) };
+	time = (struct phase_time){ finding_ns(f, first->rise.low), finding_ns(f, first->rise.best),
+				    finding_ns(f, first->rise.high) };
 	return phases_resolve_between(&in->a->phases, &time, first->process->session_id,
 				      first->rank->rank, &f->phase);
 }
@@ -383,11 +360,11 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 		n += is_last && end->rank < in->a->world_size &&
 		     !bsearch(&end->rank, in->a->ranks, in->a->n_ranks, sizeof(*in->a->ranks),
 			      compare_to_rank) &&
-		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->gain_mib &&
+		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->rise.total &&
 		     seconds_of(in->f, end->timestamp_ns) +
 				     clocks_between(&t->identities[end->identity], own,
 						    assumed_ns) <
-			     first->low;
+			     first->rise.low;
 	}
 	return n;
 }
@@ -396,7 +373,6 @@ static int make(struct input *in, const struct rank_analysis_options *options)
 {
 	struct rank_analysis *a = in->a;
 	struct first_cause *f = in->f;
-	struct culprit_answer answer;
 	int r = clocks_find(a, options->clock_error_ns, &in->clocks, &f->n_clocks);
 
 	if (r < 0)
@@ -419,24 +395,19 @@ static int make(struct input *in, const struct rank_analysis_options *options)
 		f->why = WHY_ONE_RANK;
 		return 0;
 	}
-	r = culprit_find(in->records, in->n, &in->arena, &answer);
+	r = culprit_find(in->records, in->n, &in->arena, &f->answer);
 	if (r == 0)
-		r = take_answer(in, &answer);
+		r = take_answer(in);
 	if (r < 0)
 		return r;
 	/* A rank without a record may have risen, or led. */
-	if (f->verdict != VERDICT_CANNOT_TELL &&
+	if (verdict_of(f->why) != VERDICT_CANNOT_TELL &&
 	    f->n_missing > count_ended(in, options->clock_error_ns)) {
-		f->verdict = VERDICT_CANNOT_TELL;
-		f->of_recorded = f->why;
 		f->why = WHY_MISSING;
-		f->has_passed = false;
-		f->least_mib = f->lead_below = NAN;
+		f->answer.least_mib = f->answer.lead_below = NAN;
 		for (size_t i = 0; i < f->n_candidates; i++)
-			f->candidates[i].probability = NAN;
+			f->candidates[i].rise.probability = NAN;
 	}
-	if (f->verdict == VERDICT_NAMED)
-		f->rank = f->candidates[0].rank;
 	return 0;
 }
 
@@ -471,13 +442,13 @@ int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_option
 	if (r < 0)
 		return r;
 	*f = (struct first_cause){
-		.verdict = VERDICT_CANNOT_TELL,
 		.why = WHY_NO_SAMPLES,
-		.lead = NAN,
-		.lead_below = NAN,
-		.least_mib = NAN,
-		.interval = NAN,
-		.others_rate = NAN,
+		.answer = { .probability = NAN,
+			    .lead = NAN,
+			    .others_rate = NAN,
+			    .lead_below = NAN,
+			    .least_mib = NAN,
+			    .interval = NAN },
 		.unseen = mixed_find(a),
 	};
 	a->finding = f;
@@ -485,6 +456,7 @@ int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_option
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
 		r = make_of_own(&in, options);
+	f->answer.rises = NULL; /* the candidates have copies */
 	free(in.clocks);
 	free(in.records);
 	arena_release(&in.arena);

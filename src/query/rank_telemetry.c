@@ -359,10 +359,10 @@ static struct text phase_of(const struct phase_place *place)
 static int copy_named(const struct first_cause *f, struct attempt *a, struct rank_finding *ret)
 {
 	struct text phase = phase_of(&f->phase);
-	int64_t onset_ns = finding_ns(f, f->candidates[0].onset);
+	int64_t onset_ns = finding_ns(f, f->candidates[0].rise.best);
 
-	ret->rank = f->rank->rank;
-	ret->probability = f->candidates[0].probability;
+	ret->rank = f->candidates[0].rank->rank;
+	ret->probability = f->candidates[0].rise.probability;
 	ret->kind = finding_kind(f);
 	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
 	if (!phase.s)
@@ -384,13 +384,13 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 	finding_add_remedy(&remedy, f);
 	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0)
 		return -ENOMEM;
-	ret->verdict = finding_verdict_name(f->verdict);
-	ret->has_passed = f->has_passed;
+	ret->verdict = finding_verdict_name(verdict_of(f->why));
+	ret->has_passed = f->why == WHY_GIVEN_BACK;
 	ret->reason = arena_strdup(&a->arena, reason.data);
 	ret->remedy = arena_strdup(&a->arena, remedy.len > 0 ? remedy.data : "");
 	if (!ret->reason || !ret->remedy)
 		return -ENOMEM;
-	return f->verdict == VERDICT_NAMED ? copy_named(f, a, ret) : 0;
+	return finding_culprit(f) ? copy_named(f, a, ret) : 0;
 }
 
 static int analyse(struct recorded_ranks *r, struct attempt *a, struct rank_finding *ret)

@@ -257,7 +257,7 @@ static void analyse_pipe(int fd, struct json *j)
 	add_rate(j, "many_events_per_cpu_second", n, cpu_seconds() - cpu);
 	json_key_f64(j, "many_peak_bytes_per_event", (peak_bytes() - before) / n);
 	json_key_f64(j, "many_peak_rss_mb", peak_bytes() / 1048576);
-	json_key_string(j, "many_verdict", finding_verdict_name(a.finding->verdict));
+	json_key_string(j, "many_verdict", finding_verdict_name(verdict_of(a.finding->why)));
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }

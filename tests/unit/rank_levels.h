@@ -64,7 +64,7 @@ static inline void expect_answer(level_fn level, int n_ranks, int seconds, enum 
 
 	analyze(level, n_ranks, seconds, &t, &a);
 	assert_string_equal(finding_why_name(a.finding->why), finding_why_name(why));
-	assert_int_equal(a.finding->rank ? a.finding->rank->rank : -1, rank);
+	assert_int_equal(finding_culprit(a.finding) ? finding_culprit(a.finding)->rank : -1, rank);
 	release(t, &a);
 }
 

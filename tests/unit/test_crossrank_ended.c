@@ -85,10 +85,10 @@ static void check(const struct death *death, enum verdict verdict, enum why why)
 
 	assert_int_equal(rank_analysis_init(&a, t), 0);
 	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, verdict);
+	assert_int_equal(verdict_of(a.finding->why), verdict);
 	assert_int_equal(a.finding->why, why);
 	if (verdict == VERDICT_NAMED)
-		assert_int_equal(a.finding->rank->rank, LEADER);
+		assert_int_equal(finding_culprit(a.finding)->rank, LEADER);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }
@@ -150,8 +150,8 @@ static void test_who_died_early_does_not_count(void **state)
 	}
 	assert_int_equal(rank_analysis_init(&a, t), 0);
 	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
-	assert_int_equal(a.finding->rank->rank, 1);
+	assert_int_equal(verdict_of(a.finding->why), VERDICT_NAMED);
+	assert_int_equal(finding_culprit(a.finding)->rank, 1);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }
@@ -181,7 +181,7 @@ static void test_end_of_a_stray(void **state)
 	assert_int_equal(rank_analysis_init(&a, t), 0);
 	assert_int_equal(rank_analysis_run(&a, &options), 0);
 	assert_int_equal(a.finding->n_ranks, RANKS - 1);
-	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(verdict_of(a.finding->why), VERDICT_CANNOT_TELL);
 	assert_int_equal(a.finding->why, WHY_MISSING);
 	rank_analysis_release(&a);
 	telemetry_free(t);
@@ -208,9 +208,9 @@ static void check_exits(int n_ranks, int n_exit, enum verdict verdict)
 		}
 	assert_int_equal(rank_analysis_init(&a, t), 0);
 	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, verdict);
+	assert_int_equal(verdict_of(a.finding->why), verdict);
 	if (verdict == VERDICT_NAMED) {
-		assert_int_equal(a.finding->rank->rank, LEADER);
+		assert_int_equal(finding_culprit(a.finding)->rank, LEADER);
 		assert_int_equal(a.finding->n_candidates, RANKS - 1); /* but for DEAD */
 	}
 	rank_analysis_release(&a);

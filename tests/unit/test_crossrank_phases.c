@@ -87,8 +87,8 @@ static void expect_phases(const struct step *steps, size_t n, const char *expect
 		add_step(t, &steps[i], (int)i);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
 	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
-	assert_int_equal(a.finding->rank->rank, 2);
+	assert_int_equal(verdict_of(a.finding->why), VERDICT_NAMED);
+	assert_int_equal(finding_culprit(a.finding)->rank, 2);
 	place = &a.finding->phase;
 	for (size_t i = 0; i < place->n_paths; i++)
 		len += (size_t)snprintf(told + len, sizeof(told) - len, "%s%.*s", i ? "," : "",

@@ -248,39 +248,6 @@ int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text ses
 	return 0;
 }
 
-static void write_key_text(struct json *j, const char *key, struct text t)
-{
-	json_key(j, key);
-	json_str_n(j, t.s, t.n);
-}
-
-void phase_write_json(struct json *j, const struct phase_place *place)
-{
-	if (place->n_paths == 0) {
-		json_none(j);
-		return;
-	}
-	json_begin_object(j);
-	json_key_string(j, "phase_resolution", place->only ? "unique" : "ambiguous");
-	json_key_array(j, "phase_paths");
-	for (size_t i = 0; i < place->n_paths; i++)
-		json_str_n(j, place->paths[i].s, place->paths[i].n);
-	json_end_array(j);
-	if (place->only) {
-		json_key_string(j, "phase_source", "heuristic");
-		write_key_text(j, "phase_path", place->only->opened->label);
-		write_key_text(j, "scope_id", place->only->opened->scope_id);
-		json_key_i64(j, "thread_id", place->only->opened->thread_id);
-		write_key_text(j, "thread_name", place->only->thread_name);
-	} else if (place->likely.s) {
-		json_key_object(j, "phase_summary");
-		write_key_text(j, "phase_path", place->likely);
-		json_key_string(j, "source", "heuristic");
-		json_end_object(j);
-	}
-	json_end_object(j);
-}
-
 /* What is gathered of all moments that are looked at. */
 struct between {
 	struct text paths[PHASES_MAX_BETWEEN]; /* each once, in order */

@@ -250,12 +250,58 @@ void summary_add_i128(struct buf *out, __int128 v)
 	buf_add(out, at, (size_t)(digits + sizeof(digits) - at));
 }
 
-static void summary_write_i128(struct json *j, __int128 v)
+static void write_i128(struct json *j, const char *key, __int128 v)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	summary_add_i128(&text, v);
+	json_key(j, key);
 	json_raw(j, text.data, text.len);
+}
+
+void summary_write_text(struct json *j, const char *key, struct text text)
+{
+	json_key(j, key);
+	if (text.s)
+		json_str_n(j, text.s, text.n);
+	else
+		json_none(j);
+}
+
+void summary_write_known(struct json *j, const char *key, bool is_known, int64_t v)
+{
+	json_key(j, key);
+	if (is_known)
+		json_i64(j, v);
+	else
+		json_none(j);
+}
+
+void summary_write_phase(struct json *j, const char *key, const struct phase_place *place)
+{
+	if (place->n_paths == 0) {
+		json_key_null(j, key);
+		return;
+	}
+	json_key_object(j, key);
+	json_key_string(j, "phase_resolution", place->only ? "unique" : "ambiguous");
+	json_key_array(j, "phase_paths");
+	for (size_t i = 0; i < place->n_paths; i++)
+		json_str_n(j, place->paths[i].s, place->paths[i].n);
+	json_end_array(j);
+	if (place->only) {
+		json_key_string(j, "phase_source", "heuristic");
+		summary_write_text(j, "phase_path", place->only->opened->label);
+		summary_write_text(j, "scope_id", place->only->opened->scope_id);
+		json_key_i64(j, "thread_id", place->only->opened->thread_id);
+		summary_write_text(j, "thread_name", place->only->thread_name);
+	} else if (place->likely.s) {
+		json_key_object(j, "phase_summary");
+		summary_write_text(j, "phase_path", place->likely);
+		json_key_string(j, "source", "heuristic");
+		json_end_object(j);
+	}
+	json_end_object(j);
 }
 
 static void write_ranks(struct json *j, const char *key, const int64_t *ranks, size_t n)
@@ -279,19 +325,16 @@ static void write_suspect(struct json *j, const struct rank_analysis *a, const s
 	json_begin_object(j);
 	json_key_i64(j, "rank", s->rank->rank);
 	json_key_i64(j, "first_spike_timestamp_ns", s->at->timestamp_ns);
-	json_key(j, "aligned_first_spike_timestamp_ns");
-	summary_write_i128(j, s->aligned_ns);
+	write_i128(j, "aligned_first_spike_timestamp_ns", s->aligned_ns);
 	json_key_i64(j, "peak_delta_bytes", s->delta_bytes);
 	json_key_i64(j, "spike_window_samples", s->n_window);
-	json_key(j, "lead_over_cluster_onset_ns");
-	summary_write_i128(j, s->lead_ns);
+	write_i128(j, "lead_over_cluster_onset_ns", s->lead_ns);
 	json_key_string(j, "confidence", s->confidence);
 	json_key_object(j, "evidence");
 	json_key_i64(j, "device_used_delta_bytes", s->delta_bytes);
 	json_key_u64(j, "supporting_ranks_at_or_before_onset", a->n_suspects);
 	json_end_object(j);
-	json_key(j, "phase_attribution");
-	phase_write_json(j, &s->phase);
+	summary_write_phase(j, "phase_attribution", &s->phase);
 	json_end_object(j);
 }
 
@@ -330,11 +373,7 @@ static void write_notes(struct json *j, const struct rank_analysis *a)
 
 void summary_write_compat(struct json *j, const struct rank_analysis *a)
 {
-	json_key(j, "job_id");
-	if (a->job_id.s)
-		json_str_n(j, a->job_id.s, a->job_id.n);
-	else
-		json_none(j);
+	summary_write_text(j, "job_id", a->job_id);
 	json_key_i64(j, "world_size", a->world_size);
 	json_key_array(j, "participating_ranks");
 	for (size_t i = 0; i < a->n_ranks; i++)
@@ -354,11 +393,10 @@ void summary_write_compat(struct json *j, const struct rank_analysis *a)
 		json_i64(j, a->ranks[i].offset_ns);
 	}
 	json_end_object(j);
-	json_key(j, "cluster_onset_timestamp_ns");
 	if (a->has_cluster_onset)
-		summary_write_i128(j, a->cluster_onset_ns);
+		write_i128(j, "cluster_onset_timestamp_ns", a->cluster_onset_ns);
 	else
-		json_none(j);
+		json_key_null(j, "cluster_onset_timestamp_ns");
 	json_key_array(j, "first_cause_suspects");
 	for (size_t i = 0; i < a->n_suspects; i++)
 		write_suspect(j, a, &a->suspects[i]);

@@ -19,5 +19,12 @@ const char *reference_note_name(enum note_code code);
 /* The members of an object that the caller begins and ends. */
 void summary_write_compat(struct json *j, const struct rank_analysis *a);
 
-/* A whole number of any size: appended, or as a JSON value. */
+/* A whole number of any size. */
 void summary_add_i128(struct buf *out, __int128 v);
+
+/* A key and its value, or null: a text that is not there, a number that is not known. */
+void summary_write_text(struct json *j, const char *key, struct text text);
+void summary_write_known(struct json *j, const char *key, bool is_known, int64_t v);
+
+/* null, or an object with phase_resolution, phase_paths, … */
+void summary_write_phase(struct json *j, const char *key, const struct phase_place *place);
