@@ -151,6 +151,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 {
 	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
 	const struct attempt *a = e->r->a;
+	const char *text;
 	struct json j;
 
 	json_init(&j, &metadata);
@@ -166,27 +167,28 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		json_key_u64(&j, "clock_error_ns", a->clock.error_ns);
 	if (edge) {
 		const struct phase_record *phase = &a->phases[edge->phase];
-		char text[32];
+		char number[32];
 
 		json_key_object(&j, "phase_scope");
 		json_key_string(&j, "action", edge->is_enter ? "enter" : "exit");
 		json_key_string(&j, "name", phase->name);
 		write_path(phase, &j);
-		snprintf(text, sizeof(text), "%zu", edge->phase + 1);
-		json_key_string(&j, "scope_id", text);
+		snprintf(number, sizeof(number), "%zu", edge->phase + 1);
+		json_key_string(&j, "scope_id", number);
 		json_key_null(&j, "parent_scope_id");
 		json_key_i64(&j, "thread_id", phase->pid);
-		snprintf(text, sizeof(text), "process %d", (int)phase->pid);
-		json_key_string(&j, "thread_name", text);
+		snprintf(number, sizeof(number), "process %d", (int)phase->pid);
+		json_key_string(&j, "thread_name", number);
 		json_key_u64(&j, "sequence", 2 * (uint64_t)edge->phase + (edge->is_enter ? 1 : 2));
 		json_key_object(&j, "attributes");
 		json_end_object(&j);
 		json_end_object(&j);
 	}
 	json_end_object(&j);
-	if (buf_error(&metadata) < 0)
+	text = arena_strndup(&e->r->arena, metadata.data, metadata.len);
+	if (buf_error(&metadata) < 0 || !text)
 		return -ENOMEM;
-	return event_set_metadata(ev, metadata.data, metadata.len, &e->r->arena);
+	return event_set_metadata(ev, text, metadata.len, &e->r->arena);
 }
 
 static void init_event(const struct emitter *e, const struct recorded_rank *rank, const char *type,

@@ -132,7 +132,7 @@ static void test_gaps(void **state)
 
 static void add_boundary(struct telemetry *t, int rank, const char *action, int step, int64_t ns)
 {
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(event_reader_release) struct event_reader reader = { 0 };
 	struct telemetry_event ev;
 	char line[1024];
 
@@ -143,8 +143,7 @@ static void add_boundary(struct telemetry *t, int rank, const char *action, int 
 		"{\"action\": \"%s\", \"name\": \"step\", \"path\": [\"train\", \"step %d\"], "
 		"\"scope_id\": \"%d\", \"thread_id\": 1, \"thread_name\": \"m\", \"sequence\": %d}}}",
 		(long long)ns, action, rank, action, step, step, 2 * step);
-	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev).reason,
-			 REASON_NONE);
+	assert_int_equal(event_read(&reader, line, strlen(line), &ev).reason, REASON_NONE);
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }
 

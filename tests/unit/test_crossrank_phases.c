@@ -29,11 +29,10 @@ struct step {
 
 static void add_line(struct telemetry *t, const char *line)
 {
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(event_reader_release) struct event_reader reader = { 0 };
 	struct telemetry_event ev;
 
-	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev).reason,
-			 REASON_NONE);
+	assert_int_equal(event_read(&reader, line, strlen(line), &ev).reason, REASON_NONE);
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }
 

@@ -53,9 +53,8 @@ void intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_faul
 
 void intake_release(struct intake *r)
 {
-	shapes_release(&r->shapes);
+	event_reader_release(&r->reader);
 	buf_release(&r->first_empty);
-	arena_release(&r->scratch);
 }
 
 /* ---- records ---- */
@@ -82,22 +81,17 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 static int take_record(struct intake *r, const char *name, const struct record_text *text)
 {
 	struct telemetry_event ev;
+	struct refusal refusal;
 
 	if (text->reason != REASON_NONE)
 		return tell_fault(
 			r, name, text, text->reason,
 			(struct text){ text->field, text->field ? strlen(text->field) : 0 });
-	if (!shapes_read(&r->shapes, text->text, text->n, &ev)) {
-		struct refusal refusal;
-
-		arena_reset(&r->scratch);
-		refusal = record_read(text->text, text->n, RECORD_SESSION, &r->scratch, &ev);
-		if (refusal.error < 0)
-			return refusal.error;
-		if (refusal.reason != REASON_NONE)
-			return tell_fault(r, name, text, refusal.reason, refusal.field);
-		shapes_learn(&r->shapes, text->text, text->n, &ev);
-	}
+	refusal = event_read(&r->reader, text->text, text->n, &ev);
+	if (refusal.error < 0)
+		return refusal.error;
+	if (refusal.reason != REASON_NONE)
+		return tell_fault(r, name, text, refusal.reason, refusal.field);
 	r->n_valid++;
 	return r->telemetry ? telemetry_add(r->telemetry, &ev) : 0;
 }

@@ -32,8 +32,7 @@ struct identity {
 	uint64_t first_sample; /* its number among all events */
 	int64_t last_ns;       /* of all events, samples or not */
 	int64_t total_bytes;   /* of the device, as said last; EVENT_UNKNOWN */
-	size_t stream;
-	bool has_stream;
+	size_t stream;	       /* its place + 1; 0: none yet */
 };
 
 /* The samples of one rank; by (time, pid, host) once telemetry_sort() was called. */
@@ -51,11 +50,6 @@ struct boundary {
 	struct text label; /* the path, "train / step" */
 	int depth;	   /* parts of the path */
 	bool is_enter;
-};
-
-/* A record that names a collective operation ("all_reduce"). */
-struct marker {
-	int64_t timestamp_ns, rank;
 };
 
 /*
@@ -77,9 +71,10 @@ struct telemetry {
 	struct identity *identities;
 	struct stream *streams;
 	struct boundary *boundaries;
-	struct marker *markers;
+	int64_t *markers; /* times of records that name a collective operation ("all_reduce") */
 	struct rank_moments starts, ends;
 	size_t n_identities, n_streams, n_boundaries, n_markers;
+	size_t identities_cap, streams_cap, boundaries_cap, markers_cap;
 	uint64_t n_events, n_samples;
 	struct map by_hash;   /* of identities; chains of equal hashes are probed */
 	struct map by_rank;   /* of streams */
