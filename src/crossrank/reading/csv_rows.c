@@ -78,20 +78,6 @@ static bool csv_is_blank(const char *row, size_t n)
 	return end == row || text_is_blank(row, (size_t)(end - row));
 }
 
-/* Whether something stands in a column of the row of n bytes; the first is 0. */
-static bool csv_has_cell(const char *row, size_t n, size_t column)
-{
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	const char *at = row, *end = csv_row_end(row, n);
-
-	for (size_t i = 0; i < column && at < end; i++)
-		csv_take_cell(&at, end, &cell);
-	if (at == end)
-		return false;
-	csv_take_cell(&at, end, &cell);
-	return cell.len > 0;
-}
-
 /* Whether the last cell of a row, from at to end, is in quotes of which the last one closes it. */
 static bool csv_is_closed(const char *at, const char *end)
 {
@@ -155,23 +141,22 @@ static const char *find_missing(const struct records *r)
 /* Whether rows have a version: the first that is not blank tells. Without any row the heading. */
 static int find_versions(struct records *r)
 {
-	size_t n, column = find_column(r, "schema_version");
+	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+	size_t n, column = find_column(r, "schema_version"), i = 0;
 	bool has_end;
 	int more;
 
 	r->has_versions = column < r->n_columns;
 	while ((more = csv_find_row(r, &n, &has_end)) > 0 && csv_is_blank(r->data + r->begin, n))
 		records_skip(r, n + has_end);
-	if (more > 0)
-		r->has_versions &= csv_has_cell(r->data + r->begin, n, column);
-	return more < 0 && more != -EFBIG ? more : 0; /* which is told where the rows are read */
-}
+	if (more > 0) {
+		const char *at = r->data + r->begin, *end = csv_row_end(at, n);
 
-static int tell_no_more(struct records *r, struct record_text *ret)
-{
-	(void)r;
-	(void)ret;
-	return 0;
+		for (; i <= column && at < end; i++)
+			csv_take_cell(&at, end, &cell);
+		r->has_versions &= i > column && cell.len > 0;
+	}
+	return more < 0 && more != -EFBIG ? more : 0; /* which is told where the rows are read */
 }
 
 /*
@@ -183,7 +168,7 @@ static int tell_bad_heading(struct records *r, struct record_text *ret)
 	*ret = (struct record_text){ .line = 1, .reason = r->heading_fault };
 	if (r->heading_fault == REASON_BAD_HEADING)
 		ret->field = find_missing(r);
-	r->next = tell_no_more;
+	r->is_done = true;
 	return 1;
 }
 
@@ -242,11 +227,18 @@ static void add_cell(struct json *j, const struct csv_column *column, const stru
 		json_str_n(j, cell->data, cell->len);
 }
 
-/* False: it has another number of cells than the heading, or a stray quote. */
-static bool convert_row(struct records *r, const char *at, const char *end)
+/*
+ * False: it has another number of cells than the heading, or a stray quote. Of the last cell of a
+ * row that the end of the file ends any part may be missing, unless its quotes are closed, or it is
+ * metadata and JSON, which no part of it is: *ret_is_whole.
+ */
+static bool convert_row(struct records *r, const char *at, const char *end, bool is_last,
+			bool *ret_is_whole)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
 	bool ends_with_comma = at < end && end[-1] == ',', is_fine = true;
+	const struct csv_column *last = &r->columns[r->n_columns - 1];
+	const char *from = at;
 	struct json j;
 	size_t i = 0;
 
@@ -255,10 +247,16 @@ static bool convert_row(struct records *r, const char *at, const char *end)
 	json_begin_object(&j);
 	for (; is_fine && i < r->n_columns && (at < end || (i > 0 && ends_with_comma)); i++) {
 		ends_with_comma &= at < end;
+		from = at;
 		is_fine = csv_take_cell(&at, end, &cell);
 		add_cell(&j, &r->columns[i], &cell);
 	}
 	json_end_object(&j);
+	if (is_last && last->field == EVENT_METADATA)
+		*ret_is_whole =
+			cell.len > 0 && cell.data[0] == '{' && jtree_is_valid(cell.data, cell.len);
+	else
+		*ret_is_whole = !is_last || csv_is_closed(from, end);
 	return is_fine && at == end && i == r->n_columns && buf_error(&cell) == 0;
 }
 
@@ -275,36 +273,18 @@ static int tell_broken(struct records *r, enum reason reason, struct record_text
 	return more < 0 ? more : 1;
 }
 
-/*
- * Whether a row that the end of the file ends is all there: of its last cell any part may be
- * missing, unless its quotes are closed, or it is metadata and JSON, which no part of it is.
- */
-static bool is_whole(const struct records *r, const char *at, const char *end)
-{
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	const struct csv_column *last = &r->columns[r->n_columns - 1];
-	const char *from = at;
-
-	for (size_t i = 0; i < r->n_columns; i++) {
-		from = at;
-		csv_take_cell(&at, end, &cell);
-	}
-	if (last->field >= 0 && event_fields[last->field].kind == FIELD_METADATA)
-		return cell.len > 0 && cell.data[0] == '{' && jtree_is_valid(cell.data, cell.len);
-	return csv_is_closed(from, end);
-}
-
 /* The row of n bytes; its reason where something is wrong with it. */
 static void take_row(struct records *r, size_t n, struct record_text *ret)
 {
 	const char *row = r->data + r->begin, *end = csv_row_end(row, n);
+	bool is_whole;
 
 	/* The writer makes text of any bytes: what is wrong with these is told here. */
 	if (!utf8_is_valid(row, (size_t)(end - row)))
 		ret->reason = REASON_BAD_UTF8;
-	else if (!convert_row(r, row, end))
+	else if (!convert_row(r, row, end, ret->is_last, &is_whole))
 		ret->reason = REASON_BAD_CSV;
-	else if (ret->is_last && end == row + n && !is_whole(r, row, end))
+	else if (end == row + n && !is_whole)
 		ret->reason = REASON_CUT_CSV;
 }
 
