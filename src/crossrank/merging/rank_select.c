@@ -319,7 +319,7 @@ static struct stream *add_stream(struct rank_analysis *a, const struct rank *ran
 
 	if (!s)
 		return NULL;
-	*s = (struct stream){ .rank = rank->rank, .is_sorted = true };
+	*s = (struct stream){ .rank = rank->rank };
 	s->samples = arena_alloc(&a->arena, rank->stream->n * sizeof(*s->samples));
 	return s->samples ? s : NULL;
 }

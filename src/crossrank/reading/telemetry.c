@@ -160,7 +160,7 @@ static int find_stream(struct telemetry *t, struct identity *id)
 		    map_put(&t->by_rank, (uint64_t)id->rank, t->n_streams) < 0)
 			return -ENOMEM;
 		found = t->n_streams;
-		t->streams[t->n_streams++] = (struct stream){ .rank = id->rank, .is_sorted = true };
+		t->streams[t->n_streams++] = (struct stream){ .rank = id->rank };
 	}
 	id->stream = found + 1;
 	return 0;
@@ -203,8 +203,6 @@ static int add_sample(struct telemetry *t, const struct sample *from)
 	}
 	to = &s->samples[s->n++];
 	*to = *from;
-	if (s->is_sorted && s->n > 1 && compare_samples(t, to - 1, to) > 0)
-		s->is_sorted = false;
 	if (id->n_samples++ == 0)
 		id->first_sample = t->n_events;
 	t->n_samples++;
@@ -364,28 +362,19 @@ static size_t run_end(const struct telemetry *t, const struct stream *s, size_t 
 static int sort_stream(const struct telemetry *t, struct stream *s)
 {
 	CLEANUP(free_ptr) struct sample *spare = NULL;
-	bool is_done = s->is_sorted;
 
-	if (is_done)
-		return 0;
-	spare = malloc(s->n * sizeof(*spare));
-	if (!spare)
-		return -ENOMEM;
-	while (!is_done) {
-		size_t from = 0;
-
-		is_done = true;
-		while (from < s->n) {
-			size_t middle = run_end(t, s, from);
-			size_t to = middle < s->n ? run_end(t, s, middle) : middle;
-
+	while (run_end(t, s, 0) < s->n) {
+		if (!spare)
+			spare = malloc(s->n * sizeof(*spare));
+		if (!spare)
+			return -ENOMEM;
+		for (size_t from = 0, middle, to; from < s->n; from = to) {
+			middle = run_end(t, s, from);
+			to = middle < s->n ? run_end(t, s, middle) : middle;
 			if (to > middle)
 				merge_runs(t, s->samples, spare, from, middle, to);
-			is_done &= from == 0 && to == s->n;
-			from = to;
 		}
 	}
-	s->is_sorted = true;
 	return 0;
 }
 

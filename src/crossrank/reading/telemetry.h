@@ -40,7 +40,6 @@ struct stream {
 	int64_t rank;
 	struct sample *samples;
 	size_t n, cap;
-	bool is_sorted;
 };
 
 /* A phase begins or ends. */

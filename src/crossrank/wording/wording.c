@@ -1,6 +1,7 @@
 #include "crossrank/wording/wording.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/macros.h"
@@ -23,23 +24,32 @@ static const char *const verdicts[] = {
 
 /*
  * The code in JSON; what would decide it, NULL: it is decided, or a function has it; and the
- * reason, NULL: find_sentence() has several. add_sentence() explains the letters.
+ * reason, whose letters add_value() explains.
  */
 static const struct {
 	const char *name, *remedy, *sentence;
 } whys[] = {
-	[WHY_FIRST] = { "began_first", NULL, NULL },
-	[WHY_ALONE] = { "rose_alone", NULL, NULL },
+	[WHY_FIRST] = { "began_first", NULL,
+			"The memory of %r began to rise %l before that of any other of %n ranks "
+			"(probability %p); %f of the others follow." },
+	[WHY_ALONE] = { "rose_alone", NULL,
+			"Only the memory of %r rises, of %n ranks: %G[, %s so far] (probability "
+			"%p)." },
 	[WHY_TOO_CLOSE] = { "onsets_overlap", NULL,
 			    "%c of %n ranks rise; %r seems to be first[, by %l], but the onsets "
 			    "are not known well enough to name it[ (probability %p)]." },
 	[WHY_CLOCKS] = { "clock_not_synchronised",
-			 "synchronise the clocks of all hosts (NTP or PTP).", NULL },
-	[WHY_UNSEEN] = { "beginning_not_recorded", FROM_BEFORE, NULL },
+			 "synchronise the clocks of all hosts (NTP or PTP).",
+			 "The clock of the host of %u is not synchronised: its times have no order "
+			 "with those of other hosts." },
+	[WHY_UNSEEN] = { "beginning_not_recorded", FROM_BEFORE,
+			 "Of the ranks that were seen to rise %r is the first, but %u has no "
+			 "record of that moment." },
 	[WHY_LOADED] = { "load_or_rise", FROM_BEFORE,
 			 "The memory of %r rose by %g at once, but most of the others took as much "
 			 "at their start: it may be the last to load." },
-	[WHY_MISSING] = { "ranks_not_recorded", OF_OTHERS, NULL },
+	[WHY_MISSING] = { "ranks_not_recorded", OF_OTHERS,
+			  ", but there is no record of %M, which may have risen before." },
 	[WHY_UNRELATED] = { "rises_unrelated", ITS_LOG,
 			    "%c of %n ranks rise, %r first, but as far apart as ranks do that have "
 			    "nothing to do with each other." },
@@ -59,7 +69,7 @@ static const struct {
 	[WHY_NO_SAMPLES] = { "no_samples", "record samples of the ranks.",
 			     "There are no samples." },
 	[WHY_FEW] = { "too_few_samples", "sample more often (--interval), or record for longer.",
-		      NULL },
+		      "There %k of %u's process: too few to tell a rise from scatter." },
 	[WHY_NO_RISE] = { "no_rise", NULL,
 			  "No rank rises apart from the others. A gain below %m would not show." },
 	[WHY_SHARED] = { "shared_by_all", NULL,
@@ -69,6 +79,47 @@ static const struct {
 			     "Only the memory of %r rose, of %n ranks, by %g. Most of what it "
 			     "gained was given back %d later, while it went on: that passed." },
 };
+
+/* The reason where is_another() is true. */
+static const char *const others[] = {
+	[WHY_FIRST] = "The memory of %r began to rise %l sooner after its start than that of any "
+		      "other of %n ranks (probability %p); %f of the others follow.",
+	[WHY_ALONE] = "The memory of %r leaves that of the others, of %n ranks: %G[, %s so far] "
+		      "(probability %p).",
+	[WHY_CLOCKS] = "The records of %u name neither host nor clock: their times have no order "
+		       "with those of other ranks.",
+	[WHY_UNSEEN] = "All ranks rise already when their records begin: the records do not show "
+		       "which began.",
+	[WHY_MISSING] = ", but there is no record of %M, which may have risen.",
+	[WHY_FEW] = "There are too few samples.",
+};
+
+/* What the ranks do that have records: it stands before the reason of WHY_MISSING. */
+static const char *const recorded[] = {
+	[WHY_FIRST] = "Of the ranks with a record %r rises first",
+	[WHY_ALONE] = "Of the ranks with a record %r alone rises",
+	[WHY_NO_RISE] = "No rank with a record rises for good",
+	[WHY_SHARED] = "The ranks with a record rise together",
+	[WHY_GIVEN_BACK] = "No rank with a record rises for good",
+};
+
+static bool is_another(const struct first_cause *f)
+{
+	switch (f->why) {
+	case WHY_FIRST:
+		return f->answer.is_since_start;
+	case WHY_ALONE:
+		return !isnan(f->answer.others_rate);
+	case WHY_CLOCKS:
+		return f->is_unnamed_host;
+	case WHY_UNSEEN:
+		return f->n_candidates == 0 || !f->unseen;
+	case WHY_MISSING:
+		return verdict_of(f->answer.why) != VERDICT_NAMED;
+	default:
+		return f->why == WHY_FEW && !f->unseen;
+	}
+}
 
 const char *finding_verdict_name(enum verdict verdict)
 {
@@ -127,6 +178,11 @@ void finding_add_headline(struct buf *out, const struct first_cause *f)
 
 /* ---- the reason ---- */
 
+static void add_rank(struct buf *out, const struct rank *rank)
+{
+	buf_printf(out, "rank %lld", (long long)rank->rank);
+}
+
 static void add_missing(struct buf *out, const struct rank_analysis *a, uint64_t n)
 {
 	buf_add_str(out, n == 1 ? "rank " : "ranks ");
@@ -136,140 +192,90 @@ static void add_missing(struct buf *out, const struct rank_analysis *a, uint64_t
 		buf_printf(out, " and %llu more", (unsigned long long)n - MAX_LISTED);
 }
 
-/*
- * Adds a sentence with its numbers: %r the rank that rose first, or alone, %g what it gained, %s
- * the same of one that goes on, %G how it grows, %d after how long it gave that back, %p its
- * probability, %l its lead; %u the rank that is the reason, %k how many samples it has; %c the
- * ranks that rose, %f but for the first, %n all; %M ranks without a record; %b a lead and %m a gain
- * that would have been seen. A part in brackets is left out where a number in it is not known.
- */
-static void add_sentence(struct buf *out, const struct rank_analysis *a,
-			 const struct first_cause *f, const char *sentence)
+static void add_count(struct buf *out, size_t n)
+{
+	buf_printf(out, "%zu", n);
+}
+
+/* Adds what a letter of a sentence stands for. NaN: that is not known. */
+static double add_value(struct buf *out, const struct rank_analysis *a, const struct first_cause *f,
+			char letter)
 {
 	static const struct candidate none;
 	const struct candidate *first = f->n_candidates > 0 ? f->candidates : &none;
-	const struct rank *rank = f->unseen ? f->unseen : first->rank;
+	const struct rank *unseen = f->unseen ? f->unseen : first->rank;
 	const struct culprit_rise *rise = &first->rise;
-	size_t bracket = 0;
-	double unknown = 0; /* or NaN */
 
-	for (; *sentence; sentence++) {
-		if (*sentence == '[') {
-			bracket = out->len;
-			unknown = 0;
-			continue;
-		}
-		if (*sentence == ']') {
-			buf_truncate(out, isnan(unknown) ? bracket : out->len);
-			continue;
-		}
-		if (*sentence != '%') {
-			buf_add_char(out, *sentence);
-			continue;
-		}
-		switch (*++sentence) {
-		case 'r':
-			buf_printf(out, "rank %lld", (long long)first->rank->rank);
-			break;
-		case 'u':
-			buf_printf(out, "rank %lld", (long long)rank->rank);
-			break;
-		case 'k':
-			buf_printf(out, "%zu", rank->total->n);
-			break;
-		case 'c':
-			buf_printf(out, "%zu", f->n_candidates);
-			break;
-		case 'f':
-			buf_printf(out, "%zu", f->n_candidates - 1);
-			break;
-		case 'n':
-			buf_printf(out, "%zu", f->n_ranks);
-			break;
-		case 's':
-			unknown += rise->is_step ? NAN : 0;
-			add_mib(out, rise->total);
-			break;
-		case 'g':
-			add_mib(out, rise->total);
-			break;
-		case 'G':
-			finding_add_growth(out, rise);
-			break;
-		case 'd':
-			finding_add_seconds(out, fmax(rise->given_back - rise->best, 0));
-			break;
-		case 'p':
-			unknown += rise->probability;
-			buf_printf(out, "%.2f", rise->probability);
-			break;
-		case 'l':
-			unknown += f->answer.lead;
-			finding_add_seconds(out, f->answer.lead);
-			break;
-		case 'M':
-			add_missing(out, a, f->n_missing);
-			break;
-		case 'b':
-			finding_add_seconds(out, f->answer.lead_below);
-			break;
-		case 'm':
-			add_mib(out, f->answer.least_mib);
-			break;
-		}
+	switch (letter) {
+	case 'r': /* the rank that rose first, or alone */
+		add_rank(out, first->rank);
+		return 0;
+	case 'G': /* how it grows */
+		finding_add_growth(out, rise);
+		return 0;
+	case 'g': /* what it gained */
+		add_mib(out, rise->total);
+		return 0;
+	case 's': /* so far: of one that goes on */
+		add_mib(out, rise->total);
+		return rise->is_step ? NAN : 0;
+	case 'd': /* after how long it gave that back */
+		finding_add_seconds(out, fmax(rise->given_back - rise->best, 0));
+		return 0;
+	case 'p':
+		buf_printf(out, "%.2f", rise->probability);
+		return rise->probability;
+	case 'l': /* its lead */
+		finding_add_seconds(out, f->answer.lead);
+		return f->answer.lead;
+	case 'u': /* the rank that is the reason */
+		add_rank(out, unseen);
+		return 0;
+	case 'k': /* how many samples that has */
+		buf_add_str(out, unseen->total->n == 1 ? "is " : "are ");
+		add_count(out, unseen->total->n);
+		buf_add_str(out, unseen->total->n == 1 ? " sample" : " samples");
+		return 0;
+	case 'c': /* ranks that rose */
+		add_count(out, f->n_candidates);
+		return 0;
+	case 'f': /* without the first */
+		add_count(out, f->n_candidates - 1);
+		return 0;
+	case 'n': /* all ranks */
+		add_count(out, f->n_ranks);
+		return 0;
+	case 'M': /* those without a record */
+		add_missing(out, a, f->n_missing);
+		return 0;
+	case 'm': /* a gain that would have been seen */
+		add_mib(out, f->answer.least_mib);
+		return 0;
+	default: /* b: a lead that would have been seen */
+		finding_add_seconds(out, f->answer.lead_below);
+		return 0;
 	}
 }
 
-/* Of a reason that has several. */
-static const char *find_sentence(const struct first_cause *f)
+/* Adds a sentence. A part in brackets is left out where its value is not known. */
+static void add_sentence(struct buf *out, const struct rank_analysis *a,
+			 const struct first_cause *f, const char *sentence)
 {
-	bool is_flat = isnan(f->answer.others_rate);
+	size_t bracket = 0;
+	double value = 0;
 
-	switch (f->why) {
-	case WHY_FIRST:
-		return f->answer.is_since_start
-			       ? "The memory of %r began to rise %l sooner after its start than "
-				 "that of any other of %n ranks (probability %p); %f of the others "
-				 "follow."
-			       : "The memory of %r began to rise %l before that of any other of "
-				 "%n ranks (probability %p); %f of the others follow.";
-	case WHY_ALONE:
-		return is_flat ? "Only the memory of %r rises, of %n ranks: %G[, %s so far] "
-				 "(probability %p)."
-			       : "The memory of %r leaves that of the others, of %n ranks: %G[, %s "
-				 "so far] (probability %p).";
-	case WHY_CLOCKS:
-		return f->is_unnamed_host
-			       ? "The records of %u name neither host nor clock: their times have "
-				 "no order with those of other ranks."
-			       : "The clock of the host of %u is not synchronised: its times have "
-				 "no order with those of other hosts.";
-	case WHY_UNSEEN:
-		return f->n_candidates == 0 || !f->unseen
-			       ? "All ranks rise already when their records begin: the records do "
-				 "not show which began."
-			       : "Of the ranks that were seen to rise %r is the first, but %u has "
-				 "no record of that moment.";
-	case WHY_FEW:
-		return !f->unseen		  ? "There are too few samples."
-		       : f->unseen->total->n == 1 ? "There is %k sample of %u's process: too few "
-						    "to tell a rise from scatter."
-						  : "There are %k samples of %u's process: too few "
-						    "to tell a rise from scatter.";
-	case WHY_MISSING:
-		return f->answer.why == WHY_FIRST
-			       ? "Of the ranks with a record %r rises first, but there is no "
-				 "record of %M, which may have risen before."
-		       : f->answer.why == WHY_ALONE
-			       ? "Of the ranks with a record %r alone rises, but there is no "
-				 "record of %M, which may have risen before."
-		       : f->answer.why == WHY_SHARED
-			       ? "The ranks with a record rise together, but there is no record "
-				 "of %M, which may have risen."
-			       : "No rank with a record rises for good, but there is no record of "
-				 "%M, which may have risen.";
-	default:
-		return whys[f->why].sentence;
+	while (*sentence) {
+		size_t plain = strcspn(sentence, "[]%");
+
+		buf_add(out, sentence, plain);
+		sentence += plain;
+		if (*sentence == '[')
+			bracket = out->len;
+		else if (*sentence == ']')
+			buf_truncate(out, isnan(value) ? bracket : out->len);
+		else if (*sentence == '%')
+			value = add_value(out, a, f, *++sentence);
+		sentence += *sentence != '\0';
 	}
 }
 
@@ -291,7 +297,9 @@ void finding_add_caveats(struct buf *out, const struct rank_analysis *a,
 
 void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	add_sentence(out, a, f, find_sentence(f));
+	if (f->why == WHY_MISSING)
+		add_sentence(out, a, f, recorded[f->answer.why]);
+	add_sentence(out, a, f, is_another(f) ? others[f->why] : whys[f->why].sentence);
 	if (f->why == WHY_ALONE && f->candidates[0].rise.is_censored)
 		buf_add_str(out, " It rose already when its record began.");
 	finding_add_caveats(out, a, f);
