@@ -81,56 +81,6 @@ static double clocks_between(const struct identity *a, const struct identity *b,
 	return x.is_free || y.is_free ? INFINITY : x.error + y.error;
 }
 
-/* Returns the key of its clock; of a rank that has been on several, one of its own. */
-static uint64_t hear_rank(const struct rank_analysis *a, size_t i, int64_t assumed_ns,
-			  struct rank_clock *ret)
-{
-	const struct stream *s = a->ranks[i].total;
-	uint32_t last = UINT32_MAX;
-	uint64_t key = 0, seen = 0;
-
-	for (size_t k = 0; k < s->n; k++) {
-		const struct identity *id = &a->telemetry->identities[s->samples[k].identity];
-
-		if (s->samples[k].identity == last)
-			continue;
-		last = s->samples[k].identity;
-		if (clock_key(id) != seen) {
-			seen = clock_key(id);
-			key = k == 0 ? seen : hash_bytes(key, &seen, sizeof(seen));
-		}
-		add_said(ret, id, assumed_ns);
-	}
-	return key;
-}
-
-/* One for each of a->ranks, freed by the caller. -ENOMEM. */
-static int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct rank_clock **ret,
-		       size_t *ret_n_clocks)
-{
-	CLEANUP(free_ptr) struct rank_clock *clocks = calloc(a->n_ranks + 1, sizeof(*clocks));
-	CLEANUP(map_release) struct map numbers = MAP_INIT;
-
-	if (!clocks)
-		return -ENOMEM;
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		uint64_t key = hear_rank(a, i, assumed_ns, &clocks[i]), number;
-
-		if (!map_get(&numbers, key, &number)) {
-			number = numbers.len;
-			if (map_put(&numbers, key, number) < 0)
-				return -ENOMEM;
-		}
-		clocks[i].number = number;
-	}
-	/* One clock is in order with itself, whatever it says. */
-	for (size_t i = 0; i < a->n_ranks && numbers.len == 1; i++)
-		clocks[i] = (struct rank_clock){ .number = 0 };
-	*ret_n_clocks = numbers.len;
-	*ret = TAKE_PTR(clocks);
-	return 0;
-}
-
 #define BYTES_PER_MIB (1024.0 * 1024.0)
 #define LATE_RECORDS 4	     /* a process that was replaced writes so many at most afterwards */
 #define MIN_STAMP_NS 1000000 /* coarser timestamps were cut off or rounded */
@@ -144,11 +94,60 @@ static int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct
 struct input {
 	struct rank_analysis *a;
 	struct first_cause *f;
-	struct rank_clock *clocks;
+	int64_t assumed_ns;	      /* the error of clocks that state none; EVENT_UNKNOWN */
+	struct rank_clock *clocks;    /* one for each of a->ranks */
 	struct culprit_rank *records; /* in the order of ranks, then of time */
 	size_t n, cap;
 	struct arena arena;
 };
+
+/* Ranks on one clock get one number; a rank that has been on several gets one of its own. */
+static int find_clocks(struct input *in)
+{
+	CLEANUP(map_release) struct map numbers = MAP_INIT;
+	size_t n_ranks = in->a->n_ranks;
+	struct first_cause *f = in->f;
+
+	in->clocks = arena_alloc(&in->arena, n_ranks * sizeof(*in->clocks));
+	if (!in->clocks)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_ranks; i++) {
+		const struct stream *s = in->a->ranks[i].total;
+		struct rank_clock *clock = &in->clocks[i];
+		uint64_t key = 0, seen = 0, number;
+
+		*clock = (struct rank_clock){ 0 };
+		for (size_t k = 0; k < s->n; k = stream_run_end(s, k)) {
+			const struct identity *id = identity_of(in->a->telemetry, &s->samples[k]);
+
+			if (clock_key(id) != seen) {
+				seen = clock_key(id);
+				key = k == 0 ? seen : hash_bytes(key, &seen, sizeof(seen));
+			}
+			add_said(clock, id, in->assumed_ns);
+		}
+		if (!map_get(&numbers, key, &number)) {
+			number = numbers.len;
+			if (map_put(&numbers, key, number) < 0)
+				return -ENOMEM;
+		}
+		clock->number = number;
+	}
+	f->n_clocks = numbers.len;
+	for (size_t i = 0; i < n_ranks; i++) {
+		struct rank_clock *clock = &in->clocks[i];
+
+		/* One clock is in order with itself, whatever it says. */
+		if (f->n_clocks == 1)
+			*clock = (struct rank_clock){ .number = 0 };
+		f->clock_error = fmax(f->clock_error, clock->error);
+		f->is_assumed |= clock->is_assumed;
+		f->has_free_clock |= clock->is_free;
+	}
+	return 0;
+}
+
+/* ---- records ---- */
 
 static double seconds_of(const struct first_cause *f, int64_t ns)
 {
@@ -157,7 +156,7 @@ static double seconds_of(const struct first_cause *f, int64_t ns)
 
 static uint64_t program_of(const struct rank_analysis *a, const struct sample *sample)
 {
-	const struct identity *id = &a->telemetry->identities[sample->identity];
+	const struct identity *id = identity_of(a->telemetry, sample);
 	uint64_t h = hash_bytes(HASH_INIT, &id->pid, sizeof(id->pid));
 
 	return hash_bytes(h, id->session_id.s, id->session_id.n);
@@ -295,7 +294,7 @@ static const struct identity *process_of(const struct input *in, const struct cu
 		else
 			high = middle;
 	}
-	return &in->a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity];
+	return identity_of(in->a->telemetry, &s->samples[low > 0 ? low - 1 : 0]);
 }
 
 static const struct rank *rank_of(const struct input *in, size_t record)
@@ -343,7 +342,7 @@ static int compare_to_rank(const void *number, const void *rank)
 }
 
 /* Ranks without samples that had ended before the first rise, and never held half of it. */
-static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
+static uint64_t count_ended(const struct input *in)
 {
 	const struct telemetry *t = in->a->telemetry;
 	const struct candidate *first = in->f->candidates;
@@ -352,7 +351,7 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 
 	if (in->f->n_candidates == 0)
 		return 0;
-	own = &t->identities[first->rank->total->samples[0].identity];
+	own = identity_of(t, &first->rank->total->samples[0]);
 	for (size_t i = 0; i < t->ends.n; i++) {
 		const struct rank_moment *end = &t->ends.items[i];
 		bool is_last = i + 1 == t->ends.n || end[1].rank != end->rank;
@@ -363,80 +362,65 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->rise.total &&
 		     seconds_of(in->f, end->timestamp_ns) +
 				     clocks_between(&t->identities[end->identity], own,
-						    assumed_ns) <
+						    in->assumed_ns) <
 			     first->rise.low;
 	}
 	return n;
 }
 
-static int make(struct input *in, const struct rank_analysis_options *options)
+static int make(struct input *in)
 {
 	struct rank_analysis *a = in->a;
 	struct first_cause *f = in->f;
-	int r = clocks_find(a, options->clock_error_ns, &in->clocks, &f->n_clocks);
+	int r = find_clocks(in);
 
-	if (r < 0)
-		return r;
 	f->origin_ns = INT64_MAX;
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].total;
-
-		f->clock_error = fmax(f->clock_error, in->clocks[i].error);
-		f->is_assumed |= in->clocks[i].is_assumed;
-		f->has_free_clock |= in->clocks[i].is_free;
-		if (s->samples[0].timestamp_ns < f->origin_ns)
-			f->origin_ns = s->samples[0].timestamp_ns;
-	}
+	for (size_t i = 0; i < a->n_ranks; i++)
+		if (a->ranks[i].total->samples[0].timestamp_ns < f->origin_ns)
+			f->origin_ns = a->ranks[i].total->samples[0].timestamp_ns;
 	for (size_t i = 0; r == 0 && i < a->n_ranks; i++)
 		r = add_rank(in, i);
-	if (r < 0)
-		return r;
-	if (a->n_ranks == 1) {
+	if (r == 0 && a->n_ranks == 1)
 		f->why = WHY_ONE_RANK;
-		return 0;
-	}
+	if (r < 0 || a->n_ranks == 1)
+		return r;
 	r = culprit_find(in->records, in->n, &in->arena, &f->answer);
 	if (r == 0)
 		r = take_answer(in);
-	if (r < 0)
+	if (r < 0 || verdict_of(f->why) == VERDICT_CANNOT_TELL || f->n_missing <= count_ended(in))
 		return r;
 	/* A rank without a record may have risen, or led. */
-	if (verdict_of(f->why) != VERDICT_CANNOT_TELL &&
-	    f->n_missing > count_ended(in, options->clock_error_ns)) {
-		f->why = WHY_MISSING;
-		f->answer.least_mib = f->answer.lead_below = NAN;
-		for (size_t i = 0; i < f->n_candidates; i++)
-			f->candidates[i].rise.probability = NAN;
-	}
+	f->why = WHY_MISSING;
+	f->answer.least_mib = f->answer.lead_below = NAN;
+	for (size_t i = 0; i < f->n_candidates; i++)
+		f->candidates[i].rise.probability = NAN;
 	return 0;
 }
 
 /* Without the ranks that are stray, which are the last ones. */
-static int make_of_own(struct input *in, const struct rank_analysis_options *options)
+static int make_of_own(struct input *in)
 {
 	struct rank_analysis *a = in->a;
 	size_t n_all = a->n_ranks;
 	int64_t world_size = a->world_size;
-	uint64_t n_missing_all = a->n_missing_all;
 	int r;
 
+	in->f->n_missing = a->n_missing_all;
 	in->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
 	if (a->n_ranks < n_all) {
 		a->world_size = a->declared_size;
-		a->n_missing_all = (uint64_t)a->declared_size - a->n_ranks;
+		in->f->n_missing = (uint64_t)a->declared_size - a->n_ranks;
 	}
-	in->f->n_missing = a->n_missing_all;
-	r = make(in, options);
+	r = make(in);
 	a->n_ranks = n_all;
 	a->world_size = world_size;
-	a->n_missing_all = n_missing_all;
 	return r;
 }
 
-int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options)
+int rank_analysis_run(struct rank_analysis *a, int64_t clock_error_ns)
 {
 	struct first_cause *f = arena_alloc(&a->arena, sizeof(*f));
-	struct input in = { .a = a, .f = f, .arena = ARENA_INIT };
+	struct input in = { .a = a, .f = f, .assumed_ns = clock_error_ns, .arena = ARENA_INIT };
 	int r = f ? reference_find_suspects(a) : -ENOMEM;
 
 	if (r < 0)
@@ -455,9 +439,8 @@ int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_option
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
-		r = make_of_own(&in, options);
+		r = make_of_own(&in);
 	f->answer.rises = NULL; /* the candidates have copies */
-	free(in.clocks);
 	free(in.records);
 	arena_release(&in.arena);
 	return r < 0 ? r : facts_make(a);

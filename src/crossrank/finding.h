@@ -38,8 +38,11 @@ struct first_cause {
 	bool is_assumed;     /* a host states no error */
 };
 
-/* Everything: the summary of the reference, finding and facts. -ENOMEM. */
-int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options);
+/*
+ * Everything: the summary of the reference, finding and facts. clock_error_ns is of hosts that do
+ * not state theirs; EVENT_UNKNOWN: as if they were synchronised by NTP. -ENOMEM.
+ */
+int rank_analysis_run(struct rank_analysis *a, int64_t clock_error_ns);
 
 /* The culprit; NULL: none is named. */
 static inline const struct rank *finding_culprit(const struct first_cause *f)

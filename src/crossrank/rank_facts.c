@@ -172,7 +172,7 @@ static int find_gaps(const struct rank_analysis *a, const struct rank *rank, str
 {
 	const struct stream *s = rank->total;
 	const struct sample *last = &rank->stream->samples[rank->stream->n - 1];
-	int64_t total = a->telemetry->identities[last->identity].total_bytes;
+	int64_t total = identity_of(a->telemetry, last)->total_bytes;
 	double seconds = (double)(ret->last_ns - ret->first_ns) / 1e9;
 	bool spikes = false;
 	int r;
@@ -239,7 +239,7 @@ static int list_steps(struct work *w, size_t i)
 {
 	const struct rank *rank = &w->a->ranks[i];
 	const struct sample *last = &rank->stream->samples[rank->stream->n - 1];
-	struct text session = w->a->telemetry->identities[last->identity].session_id;
+	struct text session = identity_of(w->a->telemetry, last)->session_id;
 	struct step_list *list = &w->lists[i];
 	size_t n;
 	const struct span *spans = phases_of(&w->a->phases, session, rank->rank, &n);
@@ -493,7 +493,7 @@ static void write_rank(struct json *j, const struct rank_analysis *a, size_t i,
 
 	json_begin_object(j);
 	json_key_i64(j, "rank", a->ranks[i].rank);
-	summary_write_text(j, "host", a->telemetry->identities[s->samples[0].identity].host);
+	summary_write_text(j, "host", identity_of(a->telemetry, &s->samples[0])->host);
 	json_key_u64(j, "samples", s->n);
 	json_key_u64(j, "missed_stretches", f->n_missed);
 	json_key_i64(j, "first_ns", f->first_ns);

@@ -397,7 +397,6 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 
 static int analyse(struct recorded_ranks *r, struct attempt *a, struct rank_finding *ret)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
 	struct rank_analysis analysis;
 	int result = t ? recorded_ranks_gather(r, t) : -ENOMEM;
@@ -406,7 +405,7 @@ static int analyse(struct recorded_ranks *r, struct attempt *a, struct rank_find
 		return result;
 	result = rank_analysis_init(&analysis, t);
 	if (result == 0)
-		result = rank_analysis_run(&analysis, &options);
+		result = rank_analysis_run(&analysis, EVENT_UNKNOWN);
 	if (result == 0)
 		result = copy_finding(&analysis, a, ret);
 	rank_analysis_release(&analysis);

@@ -343,14 +343,13 @@ static void count_all(int n_jobs, uint64_t seed)
 		struct tally own = { 0 };
 
 		for (int i = 0; i < n_jobs; i++) {
-			struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 			struct job job = { .telemetry = telemetry_new() };
 			const struct first_cause *f;
 			struct rank_analysis a;
 
 			make_job(&job, (enum class) class, seed + (uint64_t)i);
 			must(rank_analysis_init(&a, job.telemetry), "rank_analysis_init");
-			must(rank_analysis_run(&a, &options), "rank_analysis_run");
+			must(rank_analysis_run(&a, EVENT_UNKNOWN), "rank_analysis_run");
 			f = a.finding;
 			count(&own, &job, f);
 			count(job.culprit >= 0 ? &with : &without, &job, f);

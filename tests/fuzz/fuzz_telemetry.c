@@ -76,7 +76,6 @@ static int write_nowhere(void *ctx, const struct timeline_point *point)
 
 static void analyse(struct telemetry *t)
 {
-	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	__int128 last = (__int128)INT64_MIN * 4;
 	struct rank_analysis a;
@@ -84,7 +83,7 @@ static void analyse(struct telemetry *t)
 
 	require(rank_analysis_init(&a, t) == 0);
 	require(analysis_walk_timeline(&a, write_nowhere, &last) == 0);
-	require(rank_analysis_run(&a, &options) == 0);
+	require(rank_analysis_run(&a, EVENT_UNKNOWN) == 0);
 	json_init(&j, &out);
 	json_begin_object(&j);
 	summary_write_all(&j, &a);

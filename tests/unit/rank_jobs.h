@@ -353,7 +353,6 @@ static void count_covered(const struct job *job, const struct first_cause *f, st
 
 static struct answer ask(const struct job *job)
 {
-	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct answer answer = { .rank = -1, .onset = NAN };
 	struct first_cause *f = NULL;
@@ -371,7 +370,7 @@ static struct answer ask(const struct job *job)
 	if (job->marker > 0)
 		add_marker(t, job->marker);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	f = a.finding;
 	answer.verdict = verdict_of(f->why);
 	answer.why = f->why;

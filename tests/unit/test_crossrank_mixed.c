@@ -42,7 +42,6 @@ static void add(struct telemetry *t, const struct made *made)
 /* The rank that is mixed, or -1. The function says what rank 1 has at a second. */
 static int64_t find(void (*fill)(struct telemetry *t, int64_t second))
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
 	int64_t rank;
@@ -53,7 +52,7 @@ static int64_t find(void (*fill)(struct telemetry *t, int64_t second))
 		fill(t, i);
 	}
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	rank = mixed_find(&a) ? mixed_find(&a)->rank : -1;
 	assert_int_equal(a.finding->why == WHY_MIXED, rank >= 0);
 	rank_analysis_release(&a);
@@ -117,10 +116,8 @@ static struct telemetry *make_many(struct made stray, stray_fn *is_there, int64_
 
 static void analyze(struct telemetry *t, struct rank_analysis *ret)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-
 	assert_int_equal(rank_analysis_init(ret, t), 0);
-	assert_int_equal(rank_analysis_run(ret, &options), 0);
+	assert_int_equal(rank_analysis_run(ret, EVENT_UNKNOWN), 0);
 }
 
 static void expect_told(const struct rank_analysis *a, const char *text, bool is_told)

@@ -73,7 +73,6 @@ static void add_samples(struct telemetry *t)
 /* The phases of rank 2, which alone rises: all of them in one text, the likely one behind a bar. */
 static void expect_phases(const struct step *steps, size_t n, const char *expected, bool is_unique)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
 	const struct phase_place *place;
@@ -85,7 +84,7 @@ static void expect_phases(const struct step *steps, size_t n, const char *expect
 	for (size_t i = 0; i < n; i++)
 		add_step(t, &steps[i], (int)i);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	assert_int_equal(verdict_of(a.finding->why), VERDICT_NAMED);
 	assert_int_equal(finding_culprit(a.finding)->rank, 2);
 	place = &a.finding->phase;

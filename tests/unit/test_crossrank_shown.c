@@ -105,7 +105,6 @@ static void add_flat(struct telemetry *t, int rank)
 
 static void test_a_missing_rank_may_have_risen(void **unused)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
@@ -115,7 +114,7 @@ static void test_a_missing_rank_may_have_risen(void **unused)
 	for (int rank = 0; rank < 3; rank++)
 		add_flat(t, rank);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	assert_int_equal(verdict_of(a.finding->why), VERDICT_CANNOT_TELL);
 	assert_int_equal(a.finding->why, WHY_MISSING);
 	assert_true(isnan(a.finding->answer.least_mib));
@@ -217,10 +216,8 @@ static void test_others_that_rise_are_not_flat(void **unused)
 
 static void analyze_events(struct telemetry *t, struct rank_analysis *ret)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-
 	assert_int_equal(rank_analysis_init(ret, t), 0);
-	assert_int_equal(rank_analysis_run(ret, &options), 0);
+	assert_int_equal(rank_analysis_run(ret, EVENT_UNKNOWN), 0);
 }
 
 /* Rank 15 has 3 samples, from `second` on, and ended then if that is known. */

@@ -17,7 +17,7 @@
 struct ranks_args {
 	struct ranks_input input;
 	struct ranks_job job;
-	struct rank_analysis_options analysis;
+	int64_t clock_error_ns; /* EVENT_UNKNOWN: as where NTP is used */
 	enum ranks_format format;
 	const char *path;
 	bool is_csv, is_json;
@@ -36,7 +36,7 @@ static error_t parse_ranks_option(int key, char *arg, struct argp_state *state)
 			cli_usage_error(
 				state,
 				"--clock-error wants milliseconds such as 2 or 0.5, not '%s'", arg);
-		args->analysis.clock_error_ns = (int64_t)llround(ms * 1e6);
+		args->clock_error_ns = (int64_t)llround(ms * 1e6);
 		return 0;
 	case KEY_FORMAT:
 		if (ranks_format_from_name(arg, &args->format) < 0)
@@ -595,7 +595,7 @@ static int analyze(const struct ranks_args *args, struct telemetry *t)
 	int r = rank_analysis_init(&a, t);
 
 	if (r == 0)
-		r = rank_analysis_run(&a, &args->analysis);
+		r = rank_analysis_run(&a, args->clock_error_ns);
 	if (r < 0)
 		err_set(&err, r, "cannot analyse: %s", strerror(-r));
 	else
@@ -609,7 +609,7 @@ static int analyze(const struct ranks_args *args, struct telemetry *t)
 static int ranks_analyze(int argc, char **argv)
 {
 	CLEANUP(telemetry_cleanup) struct telemetry *t = NULL;
-	struct ranks_args args = { .analysis = { .clock_error_ns = EVENT_UNKNOWN } };
+	struct ranks_args args = { .clock_error_ns = EVENT_UNKNOWN };
 	int status;
 
 	cli_parse(&ranks_analyze_argp, argc, argv, 0, &args);

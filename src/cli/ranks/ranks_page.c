@@ -181,7 +181,7 @@ static const struct rank *phase_rank(const struct rank_analysis *a, const struct
 		if (!rank)
 			continue;
 		last = &rank->stream->samples[rank->stream->n - 1];
-		*ret = phases_of(&a->phases, a->telemetry->identities[last->identity].session_id,
+		*ret = phases_of(&a->phases, identity_of(a->telemetry, last)->session_id,
 				 rank->rank, ret_n);
 		if (*ret_n > 0)
 			return rank;

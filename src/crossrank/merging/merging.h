@@ -4,7 +4,7 @@
  *	struct rank_analysis a;
  *
  *	rank_analysis_init(&a, telemetry);
- *	rank_analysis_run(&a, &options);
+ *	rank_analysis_run(&a, EVENT_UNKNOWN);
  *	summary_write_all(&json, &a);
  *	rank_analysis_release(&a);
  *
@@ -78,11 +78,6 @@ struct suspect {
 
 struct first_cause;
 struct facts;
-
-struct rank_analysis_options {
-	int64_t clock_error_ns; /* of hosts that do not say; EVENT_UNKNOWN: as if they were by NTP
-				 */
-};
 
 struct rank_analysis {
 	struct telemetry *telemetry;

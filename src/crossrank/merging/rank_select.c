@@ -384,11 +384,10 @@ static struct process *find_process(struct processes *p, uint64_t key)
 static void list_processes(const struct telemetry *t, const struct stream *s, struct processes *ret)
 {
 	for (size_t from = 0, to; from < s->n && !ret->is_full; from = to) {
-		uint32_t identity = s->samples[from].identity;
-		struct process *p = find_process(ret, strays_process(&t->identities[identity]));
+		const struct identity *id = identity_of(t, &s->samples[from]);
+		struct process *p = find_process(ret, strays_process(id));
 
-		for (to = from + 1; to < s->n && s->samples[to].identity == identity;)
-			to++;
+		to = stream_run_end(s, from);
 		if (!p)
 			return;
 		p->first = p->n ? p->first : from;
@@ -442,7 +441,7 @@ static int copy_own(struct rank_analysis *a, struct rank *rank, struct processes
 	if (!own)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++) {
-		const struct identity *id = &a->telemetry->identities[s->samples[i].identity];
+		const struct identity *id = identity_of(a->telemetry, &s->samples[i]);
 
 		if (!is_stray(find_process(p, strays_process(id)), main))
 			own->samples[own->n++] = s->samples[i];
@@ -521,42 +520,30 @@ void strays_add_text(struct buf *out, const struct rank_analysis *a)
 #define MAX_SEEN 8    /* processes that are remembered; more take turns only if these do */
 #define MIN_RETURNS 3 /* a process that ends writes one or two of its records late */
 
-/* Those seen last, and whether this one is among them, though others came since. */
-struct seen {
-	uint64_t processes[MAX_SEEN];
-	size_t n; /* so far, of which the last MAX_SEEN are there */
-};
-
-static bool returns(struct seen *seen, uint64_t process)
-{
-	size_t n = seen->n < MAX_SEEN ? seen->n : MAX_SEEN;
-
-	for (size_t i = 0; i < n; i++)
-		if (seen->processes[i] == process)
-			return true;
-	seen->processes[seen->n++ % MAX_SEEN] = process;
-	return false;
-}
-
 /* By one device: each may have a process that looks after it. */
 static bool is_mixed(const struct telemetry *t, const struct stream *s)
 {
-	struct seen seen = { .n = 0 };
-	uint32_t identity = UINT32_MAX; /* which none has */
-	uint64_t process = 0;
-	unsigned n_returns = 0;
+	uint64_t seen[MAX_SEEN], last = 0; /* the processes that began last; the last one */
+	size_t n_seen = 0, n_returns = 0;
 
-	for (size_t i = 0; i < s->n && n_returns < MIN_RETURNS; i++) {
-		uint64_t next;
+	for (size_t i = 0; i < s->n && n_returns < MIN_RETURNS; i = stream_run_end(s, i)) {
+		size_t from = n_seen < MAX_SEEN ? 0 : n_seen - MAX_SEEN, k = from;
+		uint64_t process;
 
-		if (s->samples[i].identity == identity ||
-		    s->samples[i].device != s->samples[0].device)
+		while (i < s->n && s->samples[i].device != s->samples[0].device)
+			i++;
+		if (i == s->n)
+			break;
+		process = strays_process(identity_of(t, &s->samples[i]));
+		if (i > 0 && process == last)
 			continue;
-		identity = s->samples[i].identity;
-		next = strays_process(&t->identities[identity]);
-		if (i == 0 || next != process)
-			n_returns += returns(&seen, next);
-		process = next;
+		last = process;
+		while (k < n_seen && seen[k % MAX_SEEN] != process)
+			k++;
+		if (k < n_seen)
+			n_returns++;
+		else
+			seen[n_seen++ % MAX_SEEN] = process;
 	}
 	return n_returns >= MIN_RETURNS;
 }

@@ -176,8 +176,8 @@ static int compare_samples(const struct telemetry *t, const struct sample *a,
 		return a->timestamp_ns < b->timestamp_ns ? -1 : 1;
 	if (a->identity == b->identity)
 		return 0;
-	x = &t->identities[a->identity];
-	y = &t->identities[b->identity];
+	x = identity_of(t, a);
+	y = identity_of(t, b);
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	return text_compare(x->host, y->host);

@@ -80,6 +80,21 @@ struct telemetry {
 	uint32_t recent[256]; /* identity + 1 that was seen last, by the low bits of its rank */
 };
 
+static inline const struct identity *identity_of(const struct telemetry *t, const struct sample *s)
+{
+	return &t->identities[s->identity];
+}
+
+/* Behind the samples that have the same identity as the one at `from`. */
+static inline size_t stream_run_end(const struct stream *s, size_t from)
+{
+	size_t end = from + 1;
+
+	while (end < s->n && s->samples[end].identity == s->samples[from].identity)
+		end++;
+	return end;
+}
+
 /* NULL when memory runs out. */
 struct telemetry *telemetry_new(void);
 struct telemetry *telemetry_free(struct telemetry *t); /* NULL is fine. Returns NULL. */

@@ -191,7 +191,7 @@ static int fill_suspects(struct rank_analysis *a, bool is_sparse)
 		n_first += a->suspects[i].aligned_ns == a->suspects[0].aligned_ns;
 	for (size_t i = 0; r == 0 && i < a->n_suspects; i++) {
 		struct suspect *s = &a->suspects[i];
-		const struct identity *id = &a->telemetry->identities[s->at->identity];
+		const struct identity *id = identity_of(a->telemetry, s->at);
 
 		s->lead_ns = a->has_cluster_onset ? a->cluster_onset_ns - s->aligned_ns : 0;
 		s->confidence = confidence_of(a, s, is_sparse, n_first == 1);
