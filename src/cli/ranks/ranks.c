@@ -89,21 +89,23 @@ static void warn_of_empty(const struct intake *in)
 
 static int judge(const struct ranks_input *input, uint64_t n_told)
 {
+	const struct intake *in = &input->in;
+	uint64_t n_all = in->n_invalid + in->n_valid + in->n_cut;
+
 	if (n_told > MAX_TOLD)
 		log_error("and %llu more", (unsigned long long)(n_told - MAX_TOLD));
-	if (input->n_invalid + input->n_valid + input->n_cut == 0) {
-		tell_empty(input->n_read);
+	if (n_all == 0) {
+		tell_empty(in->n_files);
 		return input->may_be_empty ? CLI_DONE : CLI_USAGE;
 	}
-	if (input->n_valid == 0 && (input->n_invalid == 0 || input->skips_invalid)) {
+	if (in->n_valid == 0 && (in->n_invalid == 0 || input->skips_invalid)) {
 		log_error("there is no valid record left");
 		return CLI_USAGE;
 	}
-	if (input->n_invalid == 0 || input->skips_invalid)
+	if (in->n_invalid == 0 || input->skips_invalid)
 		return CLI_DONE;
 	log_error("%llu of %llu records are invalid; --skip-invalid goes on without them",
-		  (unsigned long long)input->n_invalid,
-		  (unsigned long long)(input->n_invalid + input->n_valid + input->n_cut));
+		  (unsigned long long)in->n_invalid, (unsigned long long)n_all);
 	return CLI_USAGE;
 }
 
@@ -116,20 +118,15 @@ static int judge(const struct ranks_input *input, uint64_t n_told)
 static int load_files(struct ranks_input *input, struct telemetry *t)
 {
 	struct err err = ERR_INIT;
-	struct intake intake;
+	struct intake *in = &input->in;
 	uint64_t n_told = 0;
 	int r = 0;
 
-	intake_init(&intake, t, tell_fault, &n_told);
+	intake_init(in, t, tell_fault, &n_told);
 	for (int i = 0; r == 0 && i < input->n_files; i++)
-		r = intake_read(&intake, input->files[i], &err);
-	input->n_read = intake.n_files;
-	input->n_valid = intake.n_valid;
-	input->n_invalid = intake.n_invalid;
-	input->n_cut = intake.n_cut;
-	input->n_empty = intake.n_empty;
-	warn_of_empty(&intake);
-	intake_release(&intake);
+		r = intake_read(in, input->files[i], &err);
+	warn_of_empty(in);
+	intake_release(in);
 	if (r < 0 && err.code == 0)
 		err_set(&err, r, "cannot read the telemetry: %s", strerror(-r));
 	return r < 0 ? cli_fail(CLI_USAGE, &err) : judge(input, n_told);
@@ -197,7 +194,7 @@ static int load_job(const struct ranks_job *job, struct ranks_input *input, stru
 		err_set(&err, r, "cannot gather the telemetry: %s", strerror(-r));
 		return cli_fail(CLI_FAILED, &err);
 	}
-	input->n_valid = t->n_events;
+	input->in.n_valid = t->n_events;
 	return CLI_DONE;
 }
 

@@ -628,9 +628,9 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 		&text,
 		"%llu records were read (files: %llu; of these empty: %llu; records that are invalid "
 		"and left out: %llu; cut off: %llu).",
-		(unsigned long long)input->n_valid, (unsigned long long)input->n_read,
-		(unsigned long long)input->n_empty, (unsigned long long)input->n_invalid,
-		(unsigned long long)input->n_cut);
+		(unsigned long long)input->in.n_valid, (unsigned long long)input->in.n_files,
+		(unsigned long long)input->in.n_empty, (unsigned long long)input->in.n_invalid,
+		(unsigned long long)input->in.n_cut);
 	d->writer->text(d, DOC_ITEM, text.data);
 }
 
@@ -665,11 +665,11 @@ static void write_json(struct buf *out, const struct rank_analysis *a,
 	json_begin_object(&j);
 	summary_write_all(&j, a);
 	json_key_object(&j, "input");
-	json_key_u64(&j, "files", input->n_read);
-	json_key_u64(&j, "empty_files", input->n_empty);
-	json_key_u64(&j, "valid", input->n_valid);
-	json_key_u64(&j, "invalid", input->n_invalid);
-	json_key_u64(&j, "cut_off", input->n_cut);
+	json_key_u64(&j, "files", input->in.n_files);
+	json_key_u64(&j, "empty_files", input->in.n_empty);
+	json_key_u64(&j, "valid", input->in.n_valid);
+	json_key_u64(&j, "invalid", input->in.n_invalid);
+	json_key_u64(&j, "cut_off", input->in.n_cut);
 	json_end_object(&j);
 	json_end_object(&j);
 	buf_add_char(out, '\n');
