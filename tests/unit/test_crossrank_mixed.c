@@ -216,12 +216,11 @@ static void test_a_rank_of_another_world_is_left_out(void **state)
 static void test_left_out_jobs_are_told_apart(void **state)
 {
 	char longest[300];
-	const struct other_job others[] = { { { "a\0b", 3 }, 1 },
-					    { { longest, sizeof(longest) }, 2 },
-					    { { NULL, 0 }, 3 } };
-	const struct note note = {
-		.code = NOTE_MULTIPLE_JOB_IDS, .others = others, .n_others = 3, .n_others_all = 3
-	};
+	struct other_job others[] = { { { "a\0b", 3 }, 1 },
+				      { { longest, sizeof(longest) }, 2 },
+				      { { NULL, 0 }, 3 } };
+	const struct rank_analysis a = { .others = others, .n_others = 3, .n_others_all = 3 };
+	const struct note note = { .code = NOTE_MULTIPLE_JOB_IDS };
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	(void)state;
@@ -229,7 +228,7 @@ static void test_left_out_jobs_are_told_apart(void **state)
 		longest[i] = i == 0  ? 'x'
 			     : i % 2 ? '\xc3'
 				     : '\xa4'; /* the 200th byte is half a letter */
-	reference_note_text(&note, &text);
+	reference_note_text(&a, &note, &text);
 	assert_non_null(strstr(text.data, "are a?b (1 sample), x"));
 	assert_non_null(strstr(text.data, "\xa4... (2 samples), records that name no job (3"));
 }

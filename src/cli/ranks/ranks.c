@@ -493,9 +493,8 @@ static void tell_left_out(const struct rank_analysis *a)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT, shown = BUF_INIT;
 
-	for (size_t i = 0; i < a->n_notes; i++)
-		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
-			reference_note_text(&a->notes[i], &text);
+	if (a->n_others_all > 0)
+		reference_note_text(a, &(struct note){ .code = NOTE_MULTIPLE_JOB_IDS }, &text);
 	for (size_t i = 0; i < text.len;)
 		i += utf8_add_shown(&shown, text.data + i, text.len - i);
 	if (shown.len > 0)

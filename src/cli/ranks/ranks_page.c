@@ -619,7 +619,7 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
-		reference_note_text(&a->notes[i], &text);
+		reference_note_text(a, &a->notes[i], &text);
 		d->writer->text(d, DOC_ITEM, text.data);
 	}
 	d->writer->text(d, DOC_SECTION, "Input");

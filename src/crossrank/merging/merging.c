@@ -6,17 +6,6 @@
 #include "base/macros.h"
 #include "stats/order.h"
 
-int merging_add_note(struct rank_analysis *a, const struct note *note)
-{
-	struct note *notes = reallocarray(a->notes, a->n_notes + 1, sizeof(*notes));
-
-	if (!notes)
-		return -ENOMEM;
-	a->notes = notes;
-	notes[a->n_notes++] = *note;
-	return 0;
-}
-
 /* ---- how far apart the samples are ---- */
 
 #define NS_PER_MS 1000000
@@ -90,29 +79,6 @@ static int interval_median(const struct rank_analysis *a, int64_t *ret_ns)
 
 /* ---- all together ---- */
 
-#define SKEW_INTERVALS 5 /* a start further away than so many is noted */
-
-/* The rank that the others are aligned to: 0, else the lowest. */
-static int align(struct rank_analysis *a)
-{
-	int64_t anchor_ns = a->ranks[0].stream->samples[0].timestamp_ns;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
-		struct rank *rank = &a->ranks[i];
-		__int128 offset;
-
-		rank->offset_ns = rank->stream->samples[0].timestamp_ns - anchor_ns;
-		offset = rank->offset_ns < 0 ? -(__int128)rank->offset_ns : rank->offset_ns;
-		if (a->median_interval_ns > 0 &&
-		    offset > (__int128)SKEW_INTERVALS * a->median_interval_ns)
-			r = merging_add_note(a, &(struct note){ .code = NOTE_SKEWED_START,
-								.rank = rank->rank,
-								.offset_ns = rank->offset_ns });
-	}
-	return r;
-}
-
 int rank_analysis_init(struct rank_analysis *a, struct telemetry *t)
 {
 	int r;
@@ -121,33 +87,22 @@ int rank_analysis_init(struct rank_analysis *a, struct telemetry *t)
 	r = phases_init(&a->phases, t);
 	if (r == 0)
 		r = telemetry_sort(t);
-	if (r == 0 && t->n_events == 0)
-		r = merging_add_note(a, &(struct note){ .code = NOTE_NO_EVENTS });
-	if (r == 0 && t->n_samples != t->n_events)
-		r = merging_add_note(a, &(struct note){ .code = NOTE_IGNORED_NON_SAMPLE_EVENTS });
-	if (r == 0 && t->n_samples == 0)
-		return merging_add_note(a, &(struct note){ .code = NOTE_NO_SAMPLE_EVENTS });
-	if (r == 0)
-		r = select_job(a);
-	if (r == 0 && a->n_others_all > 0)
-		r = merging_add_note(a, &(struct note){ .code = NOTE_MULTIPLE_JOB_IDS,
-							.others = a->others,
-							.n_others = a->n_others,
-							.n_others_all = a->n_others_all });
+	if (r < 0 || t->n_samples == 0)
+		return r;
+	r = select_job(a);
 	if (r == 0)
 		r = select_ranks(a);
-	if (r == 0 && a->n_missing_all > 0)
-		r = merging_add_note(a, &(struct note){ .code = NOTE_MISSING_RANKS,
-							.ranks = a->missing,
-							.n_ranks = a->n_missing,
-							.n_ranks_all = a->n_missing_all });
 	if (r == 0)
 		r = strays_leave_out(a);
 	if (r == 0)
 		r = devices_add_up(a);
 	if (r == 0)
 		r = interval_median(a, &a->median_interval_ns);
-	return r < 0 ? r : align(a);
+	/* The first rank is the one that the others are aligned to. */
+	for (size_t i = 0; i < a->n_ranks; i++)
+		a->ranks[i].offset_ns = a->ranks[i].stream->samples[0].timestamp_ns -
+					a->ranks[0].stream->samples[0].timestamp_ns;
+	return r;
 }
 
 void rank_analysis_release(struct rank_analysis *a)
@@ -157,8 +112,6 @@ void rank_analysis_release(struct rank_analysis *a)
 	free(a->ranks);
 	free(a->seen_order);
 	free(a->missing);
-	free(a->notes);
-	free(a->suspects);
 	*a = (struct rank_analysis){ 0 };
 }
 
