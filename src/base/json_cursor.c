@@ -248,47 +248,6 @@ int64_t json_cursor_i64(struct json_cursor *c, int64_t otherwise)
 
 /* ---- strings ---- */
 
-/* Four hexadecimal digits; -1. */
-static long read_hex(const char *s, const char *end)
-{
-	long v = 0;
-
-	if (end - s < 4)
-		return -1;
-	for (int i = 0; i < 4; i++) {
-		char digit = ascii_to_lower(s[i]);
-
-		if (ascii_is_digit(digit))
-			v = v * 16 + digit - '0';
-		else if (digit >= 'a' && digit <= 'f')
-			v = v * 16 + digit - 'a' + 10;
-		else
-			return -1;
-	}
-	return v;
-}
-
-static char *put_utf8(char *out, unsigned long v)
-{
-	if (v < 0x80) {
-		*out++ = (char)v;
-		return out;
-	}
-	if (v < 0x800) {
-		*out++ = (char)(0xc0 | v >> 6);
-	} else {
-		if (v < 0x10000) {
-			*out++ = (char)(0xe0 | v >> 12);
-		} else {
-			*out++ = (char)(0xf0 | v >> 18);
-			*out++ = (char)(0x80 | (v >> 12 & 0x3f));
-		}
-		*out++ = (char)(0x80 | (v >> 6 & 0x3f));
-	}
-	*out++ = (char)(0x80 | (v & 0x3f));
-	return out;
-}
-
 #define REPLACEMENT 0xfffd
 
 static bool is_high(long v)
@@ -304,7 +263,7 @@ static bool is_low(long v)
 /* What stands behind "\u". Returns what is behind that. */
 static const char *put_unicode(const char *s, const char *end, char **out)
 {
-	long v = read_hex(s, end), low = -1;
+	long v = utf8_read_hex4(s, end), low = -1;
 
 	if (v < 0) {
 		*(*out)++ = '?'; /* no room for more: only two bytes were taken */
@@ -312,13 +271,13 @@ static const char *put_unicode(const char *s, const char *end, char **out)
 	}
 	s += 4;
 	if (is_high(v) && end - s >= 6 && s[0] == '\\' && s[1] == 'u')
-		low = read_hex(s + 2, end);
+		low = utf8_read_hex4(s + 2, end);
 	if (is_high(v) && is_low(low)) {
-		*out = put_utf8(*out, 0x10000UL + ((unsigned long)(v - 0xd800) << 10) +
-					      (unsigned long)(low - 0xdc00));
+		*out += utf8_put(*out, 0x10000U + ((unsigned)(v - 0xd800) << 10) +
+					       (unsigned)(low - 0xdc00));
 		return s + 6;
 	}
-	*out = put_utf8(*out, v == 0 || is_high(v) || is_low(v) ? REPLACEMENT : (unsigned long)v);
+	*out += utf8_put(*out, v == 0 || is_high(v) || is_low(v) ? REPLACEMENT : (unsigned)v);
 	return s;
 }
 

@@ -59,6 +59,35 @@ unsigned utf8_code_point(const char *s, size_t len)
 	return c;
 }
 
+size_t utf8_put(char *to, unsigned c)
+{
+	size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	for (size_t i = len; i-- > 1; c >>= 6)
+		to[i] = (char)(0x80 | (c & 0x3f));
+	to[0] = (char)(len == 1 ? c : (0xf00U >> len & 0xf0) | c);
+	return len;
+}
+
+long utf8_read_hex4(const char *s, const char *end)
+{
+	long v = 0;
+
+	if (end - s < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		char digit = ascii_to_lower(s[i]);
+
+		if (ascii_is_digit(digit))
+			v = v * 16 + digit - '0';
+		else if (digit >= 'a' && digit <= 'f')
+			v = v * 16 + digit - 'a' + 10;
+		else
+			return -1;
+	}
+	return v;
+}
+
 size_t utf8_cut(const char *s, size_t n, size_t max)
 {
 	size_t cut = n < max ? n : max;

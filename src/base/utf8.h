@@ -18,6 +18,12 @@ bool utf8_is_valid(const char *s, size_t n);
 /* The code point of a valid character of so many bytes. */
 unsigned utf8_code_point(const char *s, size_t len);
 
+/* Writes a code point, half a surrogate pair too, and returns its length. */
+size_t utf8_put(char *to, unsigned c);
+
+/* The number that the four hexadecimal digits at s are; -1: there are none before end. */
+long utf8_read_hex4(const char *s, const char *end);
+
 /* The largest length <= max at which s[0..n) can be cut without splitting a character. */
 size_t utf8_cut(const char *s, size_t n, size_t max);
 

@@ -8,7 +8,7 @@
  *	intake_read(&in, "ranks/", &err);
  *	intake_release(&in);
  *	rank_analysis_init(&a, t);
- *	rank_analysis_run(&a, &options);
+ *	rank_analysis_run(&a, EVENT_UNKNOWN);
  *	summary_write_all(&json, &a);
  *
  * Parts: reading/ (files to samples in memory), merging/ (which samples count, on one time line),

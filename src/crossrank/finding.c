@@ -81,56 +81,6 @@ static double clocks_between(const struct identity *a, const struct identity *b,
 	return x.is_free || y.is_free ? INFINITY : x.error + y.error;
 }
 
-/* Returns the key of its clock; of a rank that has been on several, one of its own. */
-static uint64_t hear_rank(const struct rank_analysis *a, size_t i, int64_t assumed_ns,
-			  struct rank_clock *ret)
-{
-	const struct stream *s = a->ranks[i].total;
-	uint32_t last = UINT32_MAX;
-	uint64_t key = 0, seen = 0;
-
-	for (size_t k = 0; k < s->n; k++) {
-		const struct identity *id = &a->telemetry->identities[s->samples[k].identity];
-
-		if (s->samples[k].identity == last)
-			continue;
-		last = s->samples[k].identity;
-		if (clock_key(id) != seen) {
-			seen = clock_key(id);
-			key = k == 0 ? seen : hash_bytes(key, &seen, sizeof(seen));
-		}
-		add_said(ret, id, assumed_ns);
-	}
-	return key;
-}
-
-/* One for each of a->ranks, freed by the caller. -ENOMEM. */
-static int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct rank_clock **ret,
-		       size_t *ret_n_clocks)
-{
-	CLEANUP(free_ptr) struct rank_clock *clocks = calloc(a->n_ranks + 1, sizeof(*clocks));
-	CLEANUP(map_release) struct map numbers = MAP_INIT;
-
-	if (!clocks)
-		return -ENOMEM;
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		uint64_t key = hear_rank(a, i, assumed_ns, &clocks[i]), number;
-
-		if (!map_get(&numbers, key, &number)) {
-			number = numbers.len;
-			if (map_put(&numbers, key, number) < 0)
-				return -ENOMEM;
-		}
-		clocks[i].number = number;
-	}
-	/* One clock is in order with itself, whatever it says. */
-	for (size_t i = 0; i < a->n_ranks && numbers.len == 1; i++)
-		clocks[i] = (struct rank_clock){ .number = 0 };
-	*ret_n_clocks = numbers.len;
-	*ret = TAKE_PTR(clocks);
-	return 0;
-}
-
 #define BYTES_PER_MIB (1024.0 * 1024.0)
 #define LATE_RECORDS 4	     /* a process that was replaced writes so many at most afterwards */
 #define MIN_STAMP_NS 1000000 /* coarser timestamps were cut off or rounded */
@@ -144,11 +94,60 @@ static int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct
 struct input {
 	struct rank_analysis *a;
 	struct first_cause *f;
-	struct rank_clock *clocks;
+	int64_t assumed_ns;	      /* the error of clocks that state none; EVENT_UNKNOWN */
+	struct rank_clock *clocks;    /* one for each of a->ranks */
 	struct culprit_rank *records; /* in the order of ranks, then of time */
 	size_t n, cap;
 	struct arena arena;
 };
+
+/* Ranks on one clock get one number; a rank that has been on several gets one of its own. */
+static int find_clocks(struct input *in)
+{
+	CLEANUP(map_release) struct map numbers = MAP_INIT;
+	size_t n_ranks = in->a->n_ranks;
+	struct first_cause *f = in->f;
+
+	in->clocks = arena_alloc(&in->arena, n_ranks * sizeof(*in->clocks));
+	if (!in->clocks)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_ranks; i++) {
+		const struct stream *s = in->a->ranks[i].total;
+		struct rank_clock *clock = &in->clocks[i];
+		uint64_t key = 0, seen = 0, number;
+
+		*clock = (struct rank_clock){ 0 };
+		for (size_t k = 0; k < s->n; k = stream_run_end(s, k)) {
+			const struct identity *id = identity_of(in->a->telemetry, &s->samples[k]);
+
+			if (clock_key(id) != seen) {
+				seen = clock_key(id);
+				key = k == 0 ? seen : hash_bytes(key, &seen, sizeof(seen));
+			}
+			add_said(clock, id, in->assumed_ns);
+		}
+		if (!map_get(&numbers, key, &number)) {
+			number = numbers.len;
+			if (map_put(&numbers, key, number) < 0)
+				return -ENOMEM;
+		}
+		clock->number = number;
+	}
+	f->n_clocks = numbers.len;
+	for (size_t i = 0; i < n_ranks; i++) {
+		struct rank_clock *clock = &in->clocks[i];
+
+		/* One clock is in order with itself, whatever it says. */
+		if (f->n_clocks == 1)
+			*clock = (struct rank_clock){ .number = 0 };
+		f->clock_error = fmax(f->clock_error, clock->error);
+		f->is_assumed |= clock->is_assumed;
+		f->has_free_clock |= clock->is_free;
+	}
+	return 0;
+}
+
+/* ---- records ---- */
 
 static double seconds_of(const struct first_cause *f, int64_t ns)
 {
@@ -157,7 +156,7 @@ static double seconds_of(const struct first_cause *f, int64_t ns)
 
 static uint64_t program_of(const struct rank_analysis *a, const struct sample *sample)
 {
-	const struct identity *id = &a->telemetry->identities[sample->identity];
+	const struct identity *id = identity_of(a->telemetry, sample);
 	uint64_t h = hash_bytes(HASH_INIT, &id->pid, sizeof(id->pid));
 
 	return hash_bytes(h, id->session_id.s, id->session_id.n);
@@ -274,11 +273,9 @@ int64_t finding_ns(const struct first_cause *f, double seconds)
 	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
 }
 
-int64_t finding_gain_bytes(const struct candidate *c)
+int64_t finding_bytes(double mib)
 {
-	double bytes = c->gain_mib * BYTES_PER_MIB;
-
-	return bytes < 9.2e18 ? (int64_t)bytes : INT64_MAX;
+	return (int64_t)fmin(mib * BYTES_PER_MIB, 9.2e18);
 }
 
 /* The process whose record has a rise: that of the record's first sample, or of a later onset. */
@@ -297,7 +294,7 @@ static const struct identity *process_of(const struct input *in, const struct cu
 		else
 			high = middle;
 	}
-	return &in->a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity];
+	return identity_of(in->a->telemetry, &s->samples[low > 0 ? low - 1 : 0]);
 }
 
 static const struct rank *rank_of(const struct input *in, size_t record)
@@ -305,25 +302,16 @@ static const struct rank *rank_of(const struct input *in, size_t record)
 	return record == SIZE_MAX ? NULL : &in->a->ranks[in->records[record].rank];
 }
 
-static int take_answer(struct input *in, const struct culprit_answer *answer)
+static int take_answer(struct input *in)
 {
 	struct first_cause *f = in->f;
-	struct candidate *first;
+	const struct culprit_answer *answer = &f->answer;
+	const struct candidate *first;
 	struct phase_time time;
 
-	f->verdict = verdict_of(answer->why);
 	f->why = answer->why;
 	f->unseen = rank_of(in, answer->because);
-	f->lead = answer->lead;
-	f->is_since_start = answer->is_since_start;
-	f->others_rate = answer->others_rate;
-	f->lead_below = answer->lead_below;
-	f->least_mib = answer->least_mib;
-	f->interval = answer->interval;
-	f->n_episodes = answer->n_events;
-	f->n_shared = answer->n_shared;
 	f->n_ranks -= answer->n_left_out;
-	f->has_passed = f->why == WHY_GIVEN_BACK;
 	f->is_unnamed_host = f->why == WHY_CLOCKS && f->unseen &&
 			     in->clocks[f->unseen - in->a->ranks].is_unnamed;
 	if (answer->n_rises == 0)
@@ -335,25 +323,13 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 	for (size_t i = 0; i < answer->n_rises; i++) {
 		const struct culprit_rise *rise = &answer->rises[i];
 
-		f->candidates[i] = (struct candidate){
-			.rank = rank_of(in, rise->record),
-			.process = process_of(in, rise),
-			.probability = rise->probability,
-			.onset = rise->best,
-			.low = rise->low,
-			.high = rise->high,
-			.sd = rise->sd,
-			.gain_mib = rise->total,
-			.mib_per_second = rise->is_step ? NAN : rise->rate,
-			.given_back = rise->given_back,
-			.is_step = rise->is_step,
-			.is_censored = rise->is_censored,
-			.clock = in->records[rise->record].clock,
-		};
+		f->candidates[i] =
+			(struct candidate){ *rise, rank_of(in, rise->record), process_of(in, rise),
+					    in->records[rise->record].clock };
 	}
 	first = &f->candidates[0];
-	time = (struct phase_time){ finding_ns(f, first->low), finding_ns(f, first->onset),
-				    finding_ns(f, first->high) };
+	time = (struct phase_time){ finding_ns(f, first->rise.low), finding_ns(f, first->rise.best),
+				    finding_ns(f, first->rise.high) };
 	return phases_resolve_between(&in->a->phases, &time, first->process->session_id,
 				      first->rank->rank, &f->phase);
 }
@@ -366,7 +342,7 @@ static int compare_to_rank(const void *number, const void *rank)
 }
 
 /* Ranks without samples that had ended before the first rise, and never held half of it. */
-static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
+static uint64_t count_ended(const struct input *in)
 {
 	const struct telemetry *t = in->a->telemetry;
 	const struct candidate *first = in->f->candidates;
@@ -375,7 +351,7 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 
 	if (in->f->n_candidates == 0)
 		return 0;
-	own = &t->identities[first->rank->total->samples[0].identity];
+	own = identity_of(t, &first->rank->total->samples[0]);
 	for (size_t i = 0; i < t->ends.n; i++) {
 		const struct rank_moment *end = &t->ends.items[i];
 		bool is_last = i + 1 == t->ends.n || end[1].rank != end->rank;
@@ -383,109 +359,88 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 		n += is_last && end->rank < in->a->world_size &&
 		     !bsearch(&end->rank, in->a->ranks, in->a->n_ranks, sizeof(*in->a->ranks),
 			      compare_to_rank) &&
-		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->gain_mib &&
+		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->rise.total &&
 		     seconds_of(in->f, end->timestamp_ns) +
 				     clocks_between(&t->identities[end->identity], own,
-						    assumed_ns) <
-			     first->low;
+						    in->assumed_ns) <
+			     first->rise.low;
 	}
 	return n;
 }
 
-static int make(struct input *in, const struct rank_analysis_options *options)
+static int make(struct input *in)
 {
 	struct rank_analysis *a = in->a;
 	struct first_cause *f = in->f;
-	struct culprit_answer answer;
-	int r = clocks_find(a, options->clock_error_ns, &in->clocks, &f->n_clocks);
+	int r = find_clocks(in);
 
-	if (r < 0)
-		return r;
 	f->origin_ns = INT64_MAX;
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].total;
-
-		f->clock_error = fmax(f->clock_error, in->clocks[i].error);
-		f->is_assumed |= in->clocks[i].is_assumed;
-		f->has_free_clock |= in->clocks[i].is_free;
-		if (s->samples[0].timestamp_ns < f->origin_ns)
-			f->origin_ns = s->samples[0].timestamp_ns;
-	}
+	for (size_t i = 0; i < a->n_ranks; i++)
+		if (a->ranks[i].total->samples[0].timestamp_ns < f->origin_ns)
+			f->origin_ns = a->ranks[i].total->samples[0].timestamp_ns;
 	for (size_t i = 0; r == 0 && i < a->n_ranks; i++)
 		r = add_rank(in, i);
-	if (r < 0)
-		return r;
-	if (a->n_ranks == 1) {
+	if (r == 0 && a->n_ranks == 1)
 		f->why = WHY_ONE_RANK;
-		return 0;
-	}
-	r = culprit_find(in->records, in->n, &in->arena, &answer);
+	if (r < 0 || a->n_ranks == 1)
+		return r;
+	r = culprit_find(in->records, in->n, &in->arena, &f->answer);
 	if (r == 0)
-		r = take_answer(in, &answer);
-	if (r < 0)
+		r = take_answer(in);
+	if (r < 0 || verdict_of(f->why) == VERDICT_CANNOT_TELL || f->n_missing <= count_ended(in))
 		return r;
 	/* A rank without a record may have risen, or led. */
-	if (f->verdict != VERDICT_CANNOT_TELL &&
-	    f->n_missing > count_ended(in, options->clock_error_ns)) {
-		f->verdict = VERDICT_CANNOT_TELL;
-		f->of_recorded = f->why;
-		f->why = WHY_MISSING;
-		f->has_passed = false;
-		f->least_mib = f->lead_below = NAN;
-		for (size_t i = 0; i < f->n_candidates; i++)
-			f->candidates[i].probability = NAN;
-	}
-	if (f->verdict == VERDICT_NAMED)
-		f->rank = f->candidates[0].rank;
+	f->why = WHY_MISSING;
+	f->answer.least_mib = f->answer.lead_below = NAN;
+	for (size_t i = 0; i < f->n_candidates; i++)
+		f->candidates[i].rise.probability = NAN;
 	return 0;
 }
 
 /* Without the ranks that are stray, which are the last ones. */
-static int make_of_own(struct input *in, const struct rank_analysis_options *options)
+static int make_of_own(struct input *in)
 {
 	struct rank_analysis *a = in->a;
 	size_t n_all = a->n_ranks;
 	int64_t world_size = a->world_size;
-	uint64_t n_missing_all = a->n_missing_all;
 	int r;
 
+	in->f->n_missing = a->n_missing_all;
 	in->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
 	if (a->n_ranks < n_all) {
 		a->world_size = a->declared_size;
-		a->n_missing_all = (uint64_t)a->declared_size - a->n_ranks;
+		in->f->n_missing = (uint64_t)a->declared_size - a->n_ranks;
 	}
-	in->f->n_missing = a->n_missing_all;
-	r = make(in, options);
+	r = make(in);
 	a->n_ranks = n_all;
 	a->world_size = world_size;
-	a->n_missing_all = n_missing_all;
 	return r;
 }
 
-int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options)
+int rank_analysis_run(struct rank_analysis *a, int64_t clock_error_ns)
 {
 	struct first_cause *f = arena_alloc(&a->arena, sizeof(*f));
-	struct input in = { .a = a, .f = f, .arena = ARENA_INIT };
+	struct input in = { .a = a, .f = f, .assumed_ns = clock_error_ns, .arena = ARENA_INIT };
 	int r = f ? reference_find_suspects(a) : -ENOMEM;
 
 	if (r < 0)
 		return r;
 	*f = (struct first_cause){
-		.verdict = VERDICT_CANNOT_TELL,
 		.why = WHY_NO_SAMPLES,
-		.lead = NAN,
-		.lead_below = NAN,
-		.least_mib = NAN,
-		.interval = NAN,
-		.others_rate = NAN,
+		.answer = { .probability = NAN,
+			    .lead = NAN,
+			    .others_rate = NAN,
+			    .lead_below = NAN,
+			    .least_mib = NAN,
+			    .interval = NAN },
 		.unseen = mixed_find(a),
 	};
 	a->finding = f;
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
-		r = make_of_own(&in, options);
-	free(in.clocks);
+		r = make_of_own(&in);
+	f->answer.rises = NULL; /* the candidates have copies */
 	free(in.records);
 	arena_release(&in.arena);
 	return r < 0 ? r : facts_make(a);

@@ -10,43 +10,27 @@
 #include "crossrank/merging/merging.h"
 #include "crossrank/method/method.h"
 
-/* The main rise of a rank. Times are seconds after the origin. */
+/* A rank that rose. */
 struct candidate {
+	struct culprit_rise rise; /* times are seconds after the origin */
 	const struct rank *rank;
 	const struct identity *process; /* of the rank when it rose */
-	double probability;		/* of being the culprit; NaN: unknown */
-	double onset, low, high;	/* the middle nine tenths */
-	double sd;
-	double gain_mib;
-	double mib_per_second; /* NaN: a step */
-	double given_back;     /* when most of it was; NaN: never */
-	bool is_step;
-	bool is_censored; /* it rose already when its record began: low is not known */
 	size_t clock;
 };
 
 struct first_cause {
-	enum verdict verdict;
 	enum why why;
+	/* Of the ranks that have records: WHY_MISSING where another may have risen before. */
+	struct culprit_answer answer;
 	int64_t origin_ns;
 	struct candidate *candidates; /* the ranks that rose, the likeliest culprit first */
 	size_t n_candidates;
-	const struct rank *rank; /* the culprit; NULL: none is named */
-	double lead;		 /* seconds before the next; NaN: no other rose */
-	bool is_since_start;	 /* the lead is in the time since each rank's start */
-	double others_rate;	 /* WHY_ALONE: MiB/s that most others gain, too; NaN: flat */
-	double lead_below;	 /* WHY_SHARED: a lead is smaller than that, in seconds; else NaN */
-	double least_mib;	 /* WHY_NO_RISE: a larger gain would have been seen; else NaN */
-	double interval;	 /* the median one, in seconds; NaN: unknown */
-	struct phase_place phase;
+	struct phase_place phase;  /* of the first candidate's onset */
 	const struct rank *unseen; /* the rank that is the reason; NULL: none is */
 	bool is_unnamed_host;	   /* WHY_CLOCKS: its records name no host */
-	enum why of_recorded;	   /* WHY_MISSING: the answer of the ranks that have records */
-	/* Without ranks that are stray (select.h), or have too few samples to be compared. */
+	/* Without ranks that are stray, or have too few samples to be compared. */
 	size_t n_ranks;
 	uint64_t n_missing;
-	size_t n_episodes, n_shared; /* moments at which ranks rose, and those that all share */
-	bool has_passed;	     /* WHY_GIVEN_BACK: candidates[0] gave it back and went on */
 	/* Clocks. */
 	size_t n_clocks;
 	double clock_error;  /* the largest, in seconds */
@@ -54,11 +38,20 @@ struct first_cause {
 	bool is_assumed;     /* a host states no error */
 };
 
-/* Everything: the summary of the reference, finding and facts. -ENOMEM. */
-int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options);
+/*
+ * Everything: the summary of the reference, finding and facts. clock_error_ns is of hosts that do
+ * not state theirs; EVENT_UNKNOWN: as if they were synchronised by NTP. -ENOMEM.
+ */
+int rank_analysis_run(struct rank_analysis *a, int64_t clock_error_ns);
+
+/* The culprit; NULL: none is named. */
+static inline const struct rank *finding_culprit(const struct first_cause *f)
+{
+	return verdict_of(f->why) == VERDICT_NAMED ? f->candidates[0].rank : NULL;
+}
 
 /* A time of a candidate as a timestamp of the records. */
 int64_t finding_ns(const struct first_cause *f, double seconds);
 
-/* The gain in bytes, as large as a number can be at most. */
-int64_t finding_gain_bytes(const struct candidate *c);
+/* MiB in bytes, as large as a number can be at most. */
+int64_t finding_bytes(double mib);

@@ -8,6 +8,7 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "crossrank/method/method.h"
+#include "crossrank/reference/reference.h"
 #include "stats/order.h"
 #include "stats/probability.h"
 
@@ -79,6 +80,7 @@ static int find_peak(const struct rank_analysis *a, struct peak *ret)
 #define FRAGMENTATION_SHARE 0.3
 #define SIGMA_PER_MAD 1.4826
 #define NEAR_MARKER_NS 150000000
+#define MISSED_INTERVALS 3 /* so long without a sample is a gap in the record */
 
 static double gap_of(const struct sample *s)
 {
@@ -86,16 +88,30 @@ static double gap_of(const struct sample *s)
 }
 
 /* The exact extremes and means. */
-static void measure(const struct stream *s, struct rank_facts *ret)
+static void measure(const struct stream *s, int64_t interval_ns, struct rank_facts *ret)
 {
+	const struct sample *last = &s->samples[s->n - 1];
 	double sum = 0, share = 0;
 	size_t n_reserved = 0;
 
-	ret->gap_max_bytes = INT64_MIN;
-	for (size_t i = 0; i < s->n; i++) {
-		const struct sample *at = &s->samples[i];
+	*ret = (struct rank_facts){ .first_ns = s->samples[0].timestamp_ns,
+				    .last_ns = last->timestamp_ns,
+				    .first_bytes = s->samples[0].used_bytes,
+				    .last_bytes = last->used_bytes,
+				    .peak_bytes = -1,
+				    .gap_max_bytes = INT64_MIN,
+				    .gap_last_bytes = last->used_bytes - last->reserved_bytes,
+				    .spike_sigmas = NAN };
+	for (const struct sample *at = s->samples; at <= last; at++) {
 		int64_t gap = at->used_bytes - at->reserved_bytes;
 
+		if (at->used_bytes > ret->peak_bytes) {
+			ret->peak_bytes = at->used_bytes;
+			ret->peak_ns = at->timestamp_ns;
+		}
+		ret->n_missed += at > s->samples && interval_ns > 0 &&
+				 (__int128)at->timestamp_ns - at[-1].timestamp_ns >
+					 (__int128)MISSED_INTERVALS * interval_ns;
 		sum += (double)gap;
 		if (gap > ret->gap_max_bytes) {
 			ret->gap_max_bytes = gap;
@@ -108,7 +124,6 @@ static void measure(const struct stream *s, struct rank_facts *ret)
 		}
 	}
 	ret->gap_mean_bytes = sum / (double)s->n;
-	ret->gap_last_bytes = s->samples[s->n - 1].used_bytes - s->samples[s->n - 1].reserved_bytes;
 	ret->unallocated_share = n_reserved ? share / (double)n_reserved : NAN;
 }
 
@@ -156,20 +171,16 @@ static int is_spike(const struct stream *s, struct rank_facts *f, bool *ret)
 static int find_gaps(const struct rank_analysis *a, const struct rank *rank, struct rank_facts *ret)
 {
 	const struct stream *s = rank->total;
+	const struct sample *last = &rank->stream->samples[rank->stream->n - 1];
+	int64_t total = identity_of(a->telemetry, last)->total_bytes;
 	double seconds = (double)(ret->last_ns - ret->first_ns) / 1e9;
 	bool spikes = false;
-	int r = 0;
-	const struct sample *last;
-	int64_t total;
+	int r;
 
-	ret->spike_sigmas = NAN;
-	measure(s, ret);
 	fit_drift(s, ret);
 	if (ret->unallocated_share >= FRAGMENTATION_SHARE &&
 	    (double)s->samples[s->n - 1].reserved_bytes >= MIN_GAP_BYTES)
 		ret->gap_kinds |= GAP_FRAGMENTATION_LIKE;
-	last = &rank->stream->samples[rank->stream->n - 1];
-	total = a->telemetry->identities[last->identity].total_bytes;
 	if (!((double)ret->gap_max_bytes >= MIN_GAP_BYTES ||
 	      (total > 0 && (double)ret->gap_max_bytes >= MIN_GAP_SHARE * (double)total)))
 		return 0;
@@ -219,19 +230,22 @@ struct work {
 	const struct rank_analysis *a;
 	struct facts *f;
 	struct step_list *lists; /* one for each rank */
+	double *column;		 /* room for a value of each */
 	int64_t origin_ns;
+	struct arena arena;
 };
 
-static int find_steps_of(struct work *w, size_t i)
+static int list_steps(struct work *w, size_t i)
 {
 	const struct rank *rank = &w->a->ranks[i];
 	const struct sample *last = &rank->stream->samples[rank->stream->n - 1];
-	struct text session = w->a->telemetry->identities[last->identity].session_id;
+	struct text session = identity_of(w->a->telemetry, last)->session_id;
 	struct step_list *list = &w->lists[i];
 	size_t n;
 	const struct span *spans = phases_of(&w->a->phases, session, rank->rank, &n);
 
-	list->seconds = calloc(2 * n + 1, sizeof(*list->seconds));
+	*list = (struct step_list){ .seconds =
+					    arena_alloc(&w->arena, (2 * n + 1) * sizeof(double)) };
 	if (!list->seconds)
 		return -ENOMEM;
 	list->ends = list->seconds + n;
@@ -245,27 +259,18 @@ static int find_steps_of(struct work *w, size_t i)
 	return 0;
 }
 
-/* ---- who is slow ---- */
-
-/* Who took longest for the step of this number, of how many; of several at once nobody. */
-static struct rank_facts *find_longest(const struct work *w, size_t step, size_t *ret_n)
+/* Fills the column with the seconds of the ranks that have a step of this number. */
+static size_t fill_column(const struct work *w, size_t step)
 {
-	struct rank_facts *longest = NULL;
-	double most = -1;
 	size_t n = 0;
 
-	for (size_t i = 0; i < w->a->n_ranks; i++) {
-		if (step >= w->lists[i].n)
-			continue;
-		n++;
-		if (w->lists[i].seconds[step] < most)
-			continue;
-		longest = w->lists[i].seconds[step] > most ? &w->f->ranks[i] : NULL;
-		most = w->lists[i].seconds[step];
-	}
-	*ret_n = n;
-	return longest;
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		if (step < w->lists[i].n)
+			w->column[n++] = w->lists[i].seconds[step];
+	return n;
 }
+
+/* ---- who is slow ---- */
 
 /* How probable n or more of n_all are where each has probability p. */
 static double at_least(size_t n, size_t n_all, double p)
@@ -278,46 +283,40 @@ static double at_least(size_t n, size_t n_all, double p)
 	return fmin(sum, 1);
 }
 
-/* Of its steps those that enough ranks have; least: the fewest that had one of them. */
-static void judge_rank(const struct work *w, const size_t *n_of_step, size_t i)
+/* Of its steps those count that enough ranks have; the higher the number the fewer have it. */
+static void find_stragglers(const struct work *w)
 {
-	struct rank_facts *f = &w->f->ranks[i];
-	size_t least = w->a->n_ranks;
+	for (size_t step = 0; fill_column(w, step) >= MIN_RANKS; step++) {
+		struct rank_facts *longest = NULL; /* of several at once nobody */
+		double seconds = -1;
 
-	for (size_t step = 0; step < w->lists[i].n && n_of_step[step] >= MIN_RANKS; step++) {
-		f->n_compared++;
-		least = n_of_step[step] < least ? n_of_step[step] : least;
-	}
-	f->may_straggle =
-		f->n_compared >= MIN_STEPS && f->step_seconds > SLOW_FACTOR * w->f->step_seconds;
-	if (!f->may_straggle)
-		return;
-	/* Each rank had its chance to be the one. */
-	f->straggler_p = fmin(1, (double)w->a->n_ranks * at_least(f->n_longest, f->n_compared,
-								  1.0 / (double)least));
-	f->is_straggler = f->straggler_p <= LEVEL;
-	w->f->n_stragglers += f->is_straggler;
-}
-
-static int judge(const struct work *w)
-{
-	CLEANUP(free_ptr) size_t *n_of_step = NULL;
-	size_t most = 0;
-
-	for (size_t i = 0; i < w->a->n_ranks; i++)
-		most = w->lists[i].n > most ? w->lists[i].n : most;
-	n_of_step = calloc(most + 1, sizeof(*n_of_step));
-	if (!n_of_step)
-		return -ENOMEM;
-	for (size_t step = 0; step < most; step++) {
-		struct rank_facts *longest = find_longest(w, step, &n_of_step[step]);
-
-		if (longest && n_of_step[step] >= MIN_RANKS)
+		for (size_t i = 0; i < w->a->n_ranks; i++) {
+			if (step >= w->lists[i].n)
+				continue;
+			w->f->ranks[i].n_compared++;
+			if (w->lists[i].seconds[step] < seconds)
+				continue;
+			longest = w->lists[i].seconds[step] > seconds ? &w->f->ranks[i] : NULL;
+			seconds = w->lists[i].seconds[step];
+		}
+		if (longest)
 			longest->n_longest++;
 	}
-	for (size_t i = 0; i < w->a->n_ranks; i++)
-		judge_rank(w, n_of_step, i);
-	return 0;
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		struct rank_facts *f = &w->f->ranks[i];
+		size_t least;
+
+		f->may_straggle = f->n_compared >= MIN_STEPS &&
+				  f->step_seconds > SLOW_FACTOR * w->f->step_seconds;
+		if (!f->may_straggle)
+			continue;
+		/* Each rank had its chance to be the one. */
+		least = fill_column(w, f->n_compared - 1);
+		f->straggler_p =
+			fmin(1, (double)w->a->n_ranks *
+					at_least(f->n_longest, f->n_compared, 1.0 / (double)least));
+		f->is_straggler = f->straggler_p <= LEVEL;
+	}
 }
 
 /*
@@ -325,18 +324,17 @@ static int judge(const struct work *w)
  * the same number add up to a series that grows while it is slow, as memory does that leaks. A
  * rise counts from one median step on. Ranks that all become slow are the workload's.
  */
-static int find_slow(const struct work *w)
+static int find_slow(struct work *w)
 {
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	size_t n_ranks = w->a->n_ranks, n = MIN_RANKS;
-	struct culprit_rank *ranks = arena_alloc(&arena, n_ranks * sizeof(*ranks));
-	double *column = arena_alloc(&arena, n_ranks * sizeof(*column)), *series = NULL;
+	size_t n_ranks = w->a->n_ranks, n;
+	struct culprit_rank *ranks = arena_alloc(&w->arena, n_ranks * sizeof(*ranks));
 	double unit = CULPRIT_LEAST / w->f->step_seconds;
 	struct culprit_answer answer;
 	int r;
 
 	for (size_t i = 0; ranks && i < n_ranks; i++) {
-		series = arena_alloc(&arena, (2 * w->lists[i].n + 1) * sizeof(*series));
+		double *series = arena_alloc(&w->arena, (2 * w->lists[i].n + 1) * sizeof(*series));
+
 		if (!series)
 			return -ENOMEM;
 		ranks[i] = (struct culprit_rank){ .t = series,
@@ -345,17 +343,12 @@ static int find_slow(const struct work *w)
 						  .end = NAN,
 						  .rank = i };
 	}
-	if (!ranks || !column)
+	if (!ranks)
 		return -ENOMEM;
-	for (size_t step = 0; n >= MIN_RANKS; step++) {
-		double middle;
+	for (size_t step = 0; (n = fill_column(w, step)) >= MIN_RANKS; step++) {
+		double middle = noise_median(w->column, n);
 
-		n = 0;
-		for (size_t i = 0; i < n_ranks; i++)
-			if (step < w->lists[i].n)
-				column[n++] = w->lists[i].seconds[step];
-		middle = n >= MIN_RANKS ? noise_median(column, n) : NAN;
-		for (size_t i = 0; i < n_ranks && n >= MIN_RANKS; i++) {
+		for (size_t i = 0; i < n_ranks; i++) {
 			struct culprit_rank *rank = &ranks[i];
 			double *t = (double *)rank->t, *late = (double *)rank->mib;
 			double end = step < w->lists[i].n ? w->lists[i].ends[step] : NAN;
@@ -368,7 +361,7 @@ static int find_slow(const struct work *w)
 			rank->n++;
 		}
 	}
-	r = culprit_find(ranks, n_ranks, &arena, &answer);
+	r = culprit_find(ranks, n_ranks, &w->arena, &answer);
 	if (r < 0 || answer.why != WHY_ALONE)
 		return r;
 	w->f->slow = &w->a->ranks[ranks[answer.rises[0].record].rank];
@@ -379,92 +372,65 @@ static int find_slow(const struct work *w)
 	return 0;
 }
 
-static int find_all(struct work *w)
+static int find_steps(struct work *w)
 {
-	CLEANUP(free_ptr) double *medians = calloc(w->a->n_ranks + 1, sizeof(*medians));
-	size_t n = 0;
-	int r = medians ? 0 : -ENOMEM;
+	size_t n_ranks = w->a->n_ranks, n = 0;
+	double *medians = arena_alloc(&w->arena, n_ranks * sizeof(*medians));
+	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < w->a->n_ranks; i++) {
+	w->lists = arena_alloc(&w->arena, n_ranks * sizeof(*w->lists));
+	w->column = arena_alloc(&w->arena, n_ranks * sizeof(*w->column));
+	if (!medians || !w->lists || !w->column)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < n_ranks; i++) {
 		const struct step_list *list = &w->lists[i];
-		CLEANUP(free_ptr) double *copy = NULL; /* the order of the steps is needed later */
 		struct rank_facts *f = &w->f->ranks[i];
+		double *copy; /* the order of the steps is needed later */
 
-		r = find_steps_of(w, i);
+		r = list_steps(w, i);
 		f->n_steps = list->n;
 		f->straggler_p = f->step_seconds = NAN;
 		if (r < 0 || list->n < MIN_STEPS)
 			continue;
-		copy = malloc(list->n * sizeof(*copy));
+		copy = arena_memdup(&w->arena, list->seconds, list->n * sizeof(*copy));
 		if (!copy)
 			return -ENOMEM;
-		memcpy(copy, list->seconds, list->n * sizeof(*copy));
 		medians[n++] = f->step_seconds = noise_median(copy, list->n);
 	}
-	w->f->step_seconds = r == 0 ? noise_median(medians, n) : NAN;
-	if (r == 0)
-		r = judge(w);
-	return r < 0 || n < MIN_RANKS || !(w->f->step_seconds > 0) ? r : find_slow(w);
-}
-
-static int find_steps(const struct rank_analysis *a, struct facts *f)
-{
-	CLEANUP(free_ptr) struct step_list *lists = calloc(a->n_ranks + 1, sizeof(*lists));
-	struct work w = { a, f, lists, a->ranks[0].total->samples[0].timestamp_ns };
-	int r = lists ? find_all(&w) : -ENOMEM;
-
-	for (size_t i = 0; lists && i < a->n_ranks; i++)
-		free(lists[i].seconds);
-	return r;
+	if (r < 0)
+		return r;
+	w->f->step_seconds = noise_median(medians, n);
+	find_stragglers(w);
+	return n < MIN_RANKS || !(w->f->step_seconds > 0) ? 0 : find_slow(w);
 }
 
 /* ---- all together ---- */
-
-#define MISSED_INTERVALS 3 /* so long without a sample is a gap in the record */
-
-static void walk_samples(const struct rank *rank, int64_t interval_ns, struct rank_facts *ret)
-{
-	const struct stream *s = rank->total;
-
-	ret->first_ns = s->samples[0].timestamp_ns;
-	ret->last_ns = s->samples[s->n - 1].timestamp_ns;
-	ret->first_bytes = s->samples[0].used_bytes;
-	ret->last_bytes = s->samples[s->n - 1].used_bytes;
-	ret->peak_bytes = -1;
-	for (size_t i = 0; i < s->n; i++) {
-		const struct sample *at = &s->samples[i];
-
-		if (at->used_bytes > ret->peak_bytes) {
-			ret->peak_bytes = at->used_bytes;
-			ret->peak_ns = at->timestamp_ns;
-		}
-		ret->n_missed += i > 0 && interval_ns > 0 &&
-				 (__int128)at->timestamp_ns - at[-1].timestamp_ns >
-					 (__int128)MISSED_INTERVALS * interval_ns;
-	}
-}
 
 int facts_make(struct rank_analysis *a)
 {
 	struct facts *f = arena_alloc(&a->arena, sizeof(*f));
 	struct rank_facts *ranks = arena_alloc(&a->arena, (a->n_ranks + 1) * sizeof(*ranks));
+	struct work work = { .a = a, .f = f, .arena = ARENA_INIT };
 	int r = 0;
 
 	if (!f || !ranks)
 		return -ENOMEM;
-	memset(ranks, 0, (a->n_ranks + 1) * sizeof(*ranks));
 	*f = (struct facts){ .ranks = ranks, .step_seconds = NAN };
 	a->facts = f;
 	if (a->n_ranks == 0)
 		return 0;
 	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
-		walk_samples(&a->ranks[i], a->median_interval_ns, &ranks[i]);
+		measure(a->ranks[i].total, a->median_interval_ns, &ranks[i]);
 		f->sum_of_peaks_bytes = add_saturated(f->sum_of_peaks_bytes, ranks[i].peak_bytes);
 		r = find_gaps(a, &a->ranks[i], &ranks[i]);
 	}
 	if (r == 0)
 		r = find_peak(a, &f->instant_peak);
-	return r < 0 ? r : find_steps(a, f);
+	work.origin_ns = ranks[0].first_ns;
+	if (r == 0)
+		r = find_steps(&work);
+	arena_release(&work.arena);
+	return r;
 }
 
 /* ---- JSON and words ---- */
@@ -524,12 +490,10 @@ static void write_rank(struct json *j, const struct rank_analysis *a, size_t i,
 		       const struct rank_facts *f)
 {
 	const struct stream *s = a->ranks[i].stream;
-	struct text host = a->telemetry->identities[s->samples[0].identity].host;
 
 	json_begin_object(j);
 	json_key_i64(j, "rank", a->ranks[i].rank);
-	json_key(j, "host");
-	json_str_n(j, host.s, host.n);
+	summary_write_text(j, "host", identity_of(a->telemetry, &s->samples[0])->host);
 	json_key_u64(j, "samples", s->n);
 	json_key_u64(j, "missed_stretches", f->n_missed);
 	json_key_i64(j, "first_ns", f->first_ns);
@@ -549,26 +513,18 @@ static void write_rank(struct json *j, const struct rank_analysis *a, size_t i,
 	json_end_object(j);
 }
 
-/* There is none where there are no samples. */
-static void write_peak(struct json *j, const struct rank_analysis *a, const char *key, int64_t v)
-{
-	json_key(j, key);
-	if (a->n_ranks > 0)
-		json_i64(j, v);
-	else
-		json_none(j);
-}
-
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f)
 {
+	bool has_peak = a->n_ranks > 0;
+
 	json_key_array(j, "ranks");
 	for (size_t i = 0; i < a->n_ranks; i++)
 		write_rank(j, a, i, &f->ranks[i]);
 	json_end_array(j);
 	json_key_object(j, "memory");
-	write_peak(j, a, "sum_of_peaks_bytes", f->sum_of_peaks_bytes);
-	write_peak(j, a, "same_instant_peak_bytes", f->instant_peak.bytes);
-	write_peak(j, a, "same_instant_peak_ns", f->instant_peak.ns);
+	summary_write_known(j, "sum_of_peaks_bytes", has_peak, f->sum_of_peaks_bytes);
+	summary_write_known(j, "same_instant_peak_bytes", has_peak, f->instant_peak.bytes);
+	summary_write_known(j, "same_instant_peak_ns", has_peak, f->instant_peak.ns);
 	json_end_object(j);
 	json_key_object(j, "steps");
 	json_key_f64(j, "median_seconds", f->step_seconds);
@@ -577,9 +533,8 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 		if (f->ranks[i].is_straggler)
 			json_i64(j, a->ranks[i].rank);
 	json_end_array(j);
-	json_key(j, "slow");
 	if (f->slow) {
-		json_begin_object(j);
+		json_key_object(j, "slow");
 		json_key_i64(j, "rank", f->slow->rank);
 		json_key_i64(j, "since_ns", f->slow_since_ns);
 		json_key_array(j, "since_interval_ns");
@@ -589,7 +544,7 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 		json_key_f64(j, "lost_seconds", f->slow_lost_seconds);
 		json_end_object(j);
 	} else {
-		json_none(j);
+		json_key_null(j, "slow");
 	}
 	json_end_object(j);
 }

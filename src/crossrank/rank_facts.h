@@ -51,7 +51,6 @@ struct facts {
 	int64_t sum_of_peaks_bytes;
 	struct peak instant_peak;
 	double step_seconds; /* the median over ranks; NaN: none */
-	size_t n_stragglers;
 	/* The one rank that falls behind its peers, by the method that finds who leaks. */
 	const struct rank *slow; /* NULL: none does, or that is not known */
 	int64_t slow_since_ns, slow_low_ns, slow_high_ns; /* with the middle nine tenths */

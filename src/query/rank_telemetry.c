@@ -151,6 +151,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 {
 	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
 	const struct attempt *a = e->r->a;
+	const char *text;
 	struct json j;
 
 	json_init(&j, &metadata);
@@ -166,27 +167,28 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		json_key_u64(&j, "clock_error_ns", a->clock.error_ns);
 	if (edge) {
 		const struct phase_record *phase = &a->phases[edge->phase];
-		char text[32];
+		char number[32];
 
 		json_key_object(&j, "phase_scope");
 		json_key_string(&j, "action", edge->is_enter ? "enter" : "exit");
 		json_key_string(&j, "name", phase->name);
 		write_path(phase, &j);
-		snprintf(text, sizeof(text), "%zu", edge->phase + 1);
-		json_key_string(&j, "scope_id", text);
+		snprintf(number, sizeof(number), "%zu", edge->phase + 1);
+		json_key_string(&j, "scope_id", number);
 		json_key_null(&j, "parent_scope_id");
 		json_key_i64(&j, "thread_id", phase->pid);
-		snprintf(text, sizeof(text), "process %d", (int)phase->pid);
-		json_key_string(&j, "thread_name", text);
+		snprintf(number, sizeof(number), "process %d", (int)phase->pid);
+		json_key_string(&j, "thread_name", number);
 		json_key_u64(&j, "sequence", 2 * (uint64_t)edge->phase + (edge->is_enter ? 1 : 2));
 		json_key_object(&j, "attributes");
 		json_end_object(&j);
 		json_end_object(&j);
 	}
 	json_end_object(&j);
-	if (buf_error(&metadata) < 0)
+	text = arena_strndup(&e->r->arena, metadata.data, metadata.len);
+	if (buf_error(&metadata) < 0 || !text)
 		return -ENOMEM;
-	return event_set_metadata(ev, metadata.data, metadata.len, &e->r->arena);
+	return event_set_metadata(ev, text, metadata.len, &e->r->arena);
 }
 
 static void init_event(const struct emitter *e, const struct recorded_rank *rank, const char *type,
@@ -247,8 +249,8 @@ static int emit_samples(const struct emitter *e, const struct recorded_rank *ran
 }
 
 /* The last memory of the rank at that time; before its first sample, the first. */
-static int64_t bytes_at(const struct recorded_ranks *r, const struct recorded_rank *rank,
-			uint64_t wall_ns)
+static uint64_t bytes_at(const struct recorded_ranks *r, const struct recorded_rank *rank,
+			 uint64_t wall_ns)
 {
 	size_t low = rank->first, high = rank->first + rank->n;
 
@@ -262,42 +264,40 @@ static int64_t bytes_at(const struct recorded_ranks *r, const struct recorded_ra
 		else
 			high = middle;
 	}
-	return bytes_of(r, &r->points[low]);
+	return (uint64_t)bytes_of(r, &r->points[low]);
 }
 
-static int emit_edge(const struct emitter *e, const struct recorded_rank *rank,
-		     const struct phase_edge *edge)
-{
-	const struct phase_record *phase = &e->r->a->phases[edge->phase];
-	uint64_t wall_ns = edge->is_enter ? phase->entered_wall_ns : phase->left_wall_ns;
-	struct telemetry_event ev;
-	int64_t bytes;
-	int result;
-
-	if (wall_ns > INT64_MAX) /* unknown, too */
-		return 0;
-	init_event(e, rank, edge->is_enter ? "phase_enter" : "phase_exit", &ev);
-	ev.timestamp_ns = (int64_t)wall_ns;
-	bytes = bytes_at(e->r, rank, wall_ns);
-	set_bytes(&ev, bytes, bytes);
-	result = set_metadata(e, SHARED_ONCE, edge, &ev);
-	return result < 0 ? result : e->fn(e->ctx, &ev);
-}
-
-/* The start of a rank, or its end, with its memory then. */
-static int emit_life(const struct emitter *e, const struct recorded_rank *rank, const char *type,
-		     uint64_t wall_ns, uint64_t bytes, const char *shared)
+/*
+ * A start, an end, or the edge of a phase, with the memory of the rank then. One whose time or
+ * memory is not known, which is larger than any, is left out.
+ */
+static int emit_moment(const struct emitter *e, const struct recorded_rank *rank, const char *type,
+		       uint64_t wall_ns, uint64_t bytes, const char *shared,
+		       const struct phase_edge *edge)
 {
 	struct telemetry_event ev;
 	int result;
 
-	if (wall_ns > INT64_MAX || bytes > INT64_MAX) /* unknown, too */
+	if (wall_ns > INT64_MAX || bytes > INT64_MAX)
 		return 0;
 	init_event(e, rank, type, &ev);
 	ev.timestamp_ns = (int64_t)wall_ns;
 	set_bytes(&ev, (int64_t)bytes, (int64_t)bytes);
-	result = set_metadata(e, shared, NULL, &ev);
+	result = set_metadata(e, shared, edge, &ev);
 	return result < 0 ? result : e->fn(e->ctx, &ev);
+}
+
+/* Both edges of a phase. */
+static int emit_phase(const struct emitter *e, const struct recorded_rank *rank, size_t number)
+{
+	const struct phase_record *phase = &e->r->a->phases[number];
+	const struct phase_edge enter = { number, true }, leave = { number, false };
+	int result = emit_moment(e, rank, "phase_enter", phase->entered_wall_ns,
+				 bytes_at(e->r, rank, phase->entered_wall_ns), SHARED_ONCE, &enter);
+
+	return result ? result
+		      : emit_moment(e, rank, "phase_exit", phase->left_wall_ns,
+				    bytes_at(e->r, rank, phase->left_wall_ns), SHARED_ONCE, &leave);
 }
 
 int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
@@ -315,23 +315,19 @@ int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
 		const struct recorded_rank *rank = &r->ranks[i];
 
 		/* Samples may begin much later: those of GPU memory do. A process begins with 0. */
-		result = emit_life(&e, rank, "rank_start", rank->born_wall_ns, 0, SHARED_ONCE);
+		result = emit_moment(&e, rank, "rank_start", rank->born_wall_ns, 0, SHARED_ONCE,
+				     NULL);
 		if (result == 0)
 			result = emit_samples(&e, rank);
 		while (next < phases.n && phases.items[next].rank < rank->rank)
 			next++;
 		for (; result == 0 && next < phases.n && phases.items[next].rank == rank->rank;
-		     next++) {
-			size_t phase = phases.items[next].phase;
-
-			result = emit_edge(&e, rank, &(struct phase_edge){ phase, true });
-			if (result == 0)
-				result = emit_edge(&e, rank, &(struct phase_edge){ phase, false });
-		}
+		     next++)
+			result = emit_phase(&e, rank, phases.items[next].phase);
 		/* With the bound on its memory, of which samples may have missed a part. */
 		if (result == 0)
-			result = emit_life(&e, rank, "rank_end", rank->ended_wall_ns,
-					   rank->peak_bytes, SHARED_EACH);
+			result = emit_moment(&e, rank, "rank_end", rank->ended_wall_ns,
+					     rank->peak_bytes, SHARED_EACH, NULL);
 	}
 	return result;
 }
@@ -348,30 +344,6 @@ int recorded_ranks_gather(struct recorded_ranks *r, struct telemetry *t)
 
 /* ---- the answer ---- */
 
-/* Of several possible paths, the likely one. */
-static struct text phase_of(const struct phase_place *place)
-{
-	if (place->n_paths == 0)
-		return (struct text){ NULL, 0 };
-	return place->likely.s ? place->likely : place->paths[0];
-}
-
-static int copy_named(const struct first_cause *f, struct attempt *a, struct rank_finding *ret)
-{
-	struct text phase = phase_of(&f->phase);
-	int64_t onset_ns = finding_ns(f, f->candidates[0].onset);
-
-	ret->rank = f->rank->rank;
-	ret->probability = f->candidates[0].probability;
-	ret->kind = finding_kind(f);
-	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
-	if (!phase.s)
-		return 0;
-	ret->is_phase_ambiguous = !f->phase.only;
-	ret->phase = arena_strndup(&a->arena, phase.s, phase.n);
-	return ret->phase ? 0 : -ENOMEM;
-}
-
 /* The parts of the answer that outlive the analysis. */
 static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 			struct rank_finding *ret)
@@ -379,23 +351,41 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 	CLEANUP(buf_release) struct buf reason = BUF_INIT;
 	CLEANUP(buf_release) struct buf remedy = BUF_INIT;
 	const struct first_cause *f = analysis->finding;
+	const struct culprit_rise *rise;
+	const struct phase_place *place = &f->phase;
+	int64_t onset_ns;
 
 	finding_add_reason(&reason, analysis, f);
 	finding_add_remedy(&remedy, f);
 	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0)
 		return -ENOMEM;
-	ret->verdict = finding_verdict_name(f->verdict);
-	ret->has_passed = f->has_passed;
+	ret->verdict = finding_verdict_name(verdict_of(f->why));
+	ret->has_passed = f->why == WHY_GIVEN_BACK;
 	ret->reason = arena_strdup(&a->arena, reason.data);
-	ret->remedy = arena_strdup(&a->arena, remedy.len > 0 ? remedy.data : "");
+	ret->remedy = arena_strdup(&a->arena, remedy.data);
 	if (!ret->reason || !ret->remedy)
 		return -ENOMEM;
-	return f->verdict == VERDICT_NAMED ? copy_named(f, a, ret) : 0;
+	if (!finding_culprit(f))
+		return 0;
+	rise = &f->candidates[0].rise;
+	onset_ns = finding_ns(f, rise->best);
+	ret->rank = finding_culprit(f)->rank;
+	ret->probability = rise->probability;
+	ret->kind = finding_kind(f);
+	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
+	if (place->n_paths > 0) {
+		/* Of several possible paths, the likely one. */
+		struct text phase = place->likely.s ? place->likely : place->paths[0];
+
+		ret->is_phase_ambiguous = !place->only;
+		ret->phase = arena_strndup(&a->arena, phase.s, phase.n);
+		return ret->phase ? 0 : -ENOMEM;
+	}
+	return 0;
 }
 
 static int analyse(struct recorded_ranks *r, struct attempt *a, struct rank_finding *ret)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
 	struct rank_analysis analysis;
 	int result = t ? recorded_ranks_gather(r, t) : -ENOMEM;
@@ -404,7 +394,7 @@ static int analyse(struct recorded_ranks *r, struct attempt *a, struct rank_find
 		return result;
 	result = rank_analysis_init(&analysis, t);
 	if (result == 0)
-		result = rank_analysis_run(&analysis, &options);
+		result = rank_analysis_run(&analysis, EVENT_UNKNOWN);
 	if (result == 0)
 		result = copy_finding(&analysis, a, ret);
 	rank_analysis_release(&analysis);

@@ -319,17 +319,17 @@ static void count(struct tally *t, const struct job *job, const struct first_cau
 {
 	double origin = (double)(f->origin_ns - T0_NS) / 1e9;
 
-	t->none += f->verdict == VERDICT_NONE;
-	t->unclear += f->verdict == VERDICT_CANNOT_TELL;
-	if (f->verdict != VERDICT_NAMED)
+	t->none += verdict_of(f->why) == VERDICT_NONE;
+	t->unclear += verdict_of(f->why) == VERDICT_CANNOT_TELL;
+	if (verdict_of(f->why) != VERDICT_NAMED)
 		return;
-	if (f->rank->rank != job->culprit) {
+	if (finding_culprit(f)->rank != job->culprit) {
 		t->wrong++;
 		return;
 	}
 	t->right++;
-	t->covered += f->candidates[0].low + origin <= job->onset &&
-		      job->onset <= f->candidates[0].high + origin;
+	t->covered += f->candidates[0].rise.low + origin <= job->onset &&
+		      job->onset <= f->candidates[0].rise.high + origin;
 }
 
 static void count_all(int n_jobs, uint64_t seed)
@@ -343,31 +343,32 @@ static void count_all(int n_jobs, uint64_t seed)
 		struct tally own = { 0 };
 
 		for (int i = 0; i < n_jobs; i++) {
-			struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 			struct job job = { .telemetry = telemetry_new() };
 			const struct first_cause *f;
 			struct rank_analysis a;
 
 			make_job(&job, (enum class) class, seed + (uint64_t)i);
 			must(rank_analysis_init(&a, job.telemetry), "rank_analysis_init");
-			must(rank_analysis_run(&a, &options), "rank_analysis_run");
+			must(rank_analysis_run(&a, EVENT_UNKNOWN), "rank_analysis_run");
 			f = a.finding;
 			count(&own, &job, f);
 			count(job.culprit >= 0 ? &with : &without, &job, f);
 			for (size_t k = 0; k < ARRAY_SIZE(intervals); k++)
 				if (job.interval == intervals[k])
 					count(&by_interval[k], &job, f);
-			for (size_t k = 0; f->rank && k + 1 < ARRAY_SIZE(stated); k++)
-				if (f->candidates[0].probability >= stated[k] &&
-				    f->candidates[0].probability < stated[k + 1])
+			for (size_t k = 0; finding_culprit(f) && k + 1 < ARRAY_SIZE(stated); k++)
+				if (f->candidates[0].rise.probability >= stated[k] &&
+				    f->candidates[0].rise.probability < stated[k + 1])
 					count(&by_stated[k], &job, f);
 			if (getenv("VERBOSE"))
 				printf("# %s %llu n=%d dt=%g lead=%g culprit=%d: %s %s %lld p=%.3f\n",
 				       names[class], (unsigned long long)seed + (unsigned)i, job.n,
 				       job.interval, job.lead, job.culprit,
-				       finding_verdict_name(f->verdict), finding_why_name(f->why),
-				       f->rank ? (long long)f->rank->rank : -1LL,
-				       f->n_candidates ? f->candidates[0].probability : NAN);
+				       finding_verdict_name(verdict_of(f->why)),
+				       finding_why_name(f->why),
+				       finding_culprit(f) ? (long long)finding_culprit(f)->rank
+							  : -1LL,
+				       f->n_candidates ? f->candidates[0].rise.probability : NAN);
 			rank_analysis_release(&a);
 			telemetry_free(job.telemetry);
 		}

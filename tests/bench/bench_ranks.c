@@ -152,7 +152,6 @@ static void add_rate(struct json *j, const char *key, double n, double seconds)
 /* Returns the events per second from the file to the finding. */
 static double bench_file(const char *path, struct json *j)
 {
-	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	double n = RANKS * SAMPLES, check, reading, sorting, merging, analysing, before;
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
@@ -170,7 +169,7 @@ static double bench_file(const char *path, struct json *j)
 	must(analysis_walk_timeline(&a, count_point, &sum), "walk");
 	merging = cpu_seconds() - before;
 	before = cpu_seconds();
-	must(rank_analysis_run(&a, &options), "rank_analysis_run");
+	must(rank_analysis_run(&a, EVENT_UNKNOWN), "rank_analysis_run");
 	analysing = cpu_seconds() - before;
 	add_rate(j, "check_events_per_second", n, check);
 	add_rate(j, "read_events_per_second", n, reading);
@@ -238,7 +237,6 @@ static double peak_bytes(void)
 
 static void analyse_pipe(int fd, struct json *j)
 {
-	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	double n = (double)MANY_RANKS * MANY_SAMPLES, cpu = cpu_seconds();
 	double wall = (double)clock_boot_ns() / 1e9, before = peak_bytes();
 	struct telemetry *t = telemetry_new();
@@ -250,14 +248,14 @@ static void analyse_pipe(int fd, struct json *j)
 	must(intake_read_fd(&in, fd, "pipe.jsonl", &err), err.text);
 	intake_release(&in);
 	must(rank_analysis_init(&a, t), "analysis_init");
-	must(rank_analysis_run(&a, &options), "rank_analysis_run");
+	must(rank_analysis_run(&a, EVENT_UNKNOWN), "rank_analysis_run");
 	json_key_f64(j, "many_events", n);
 	json_key_f64(j, "many_cpu_seconds", cpu_seconds() - cpu);
 	json_key_f64(j, "many_wall_seconds", (double)clock_boot_ns() / 1e9 - wall);
 	add_rate(j, "many_events_per_cpu_second", n, cpu_seconds() - cpu);
 	json_key_f64(j, "many_peak_bytes_per_event", (peak_bytes() - before) / n);
 	json_key_f64(j, "many_peak_rss_mb", peak_bytes() / 1048576);
-	json_key_string(j, "many_verdict", finding_verdict_name(a.finding->verdict));
+	json_key_string(j, "many_verdict", finding_verdict_name(verdict_of(a.finding->why)));
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }

@@ -13,7 +13,7 @@
 #include "base/macros.h"
 #include "crossrank/crossrank.h"
 #include "crossrank/reading/event_reader.h"
-#include "crossrank/reading/shape.h"
+#include "crossrank/reading/jtree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,8 +26,7 @@ static void require(bool truth)
 /* Lines, each of which is learned: what fits a shape is what the careful reader makes of it. */
 static void compare_readers(const uint8_t *data, size_t size)
 {
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	CLEANUP(shapes_release) struct shapes shapes = { 0 };
+	CLEANUP(event_reader_release) struct event_reader learned = { 0 }, reader = { 0 };
 	CLEANUP(buf_release) struct buf fast = BUF_INIT, slow = BUF_INIT;
 	const uint8_t *end = data + size;
 
@@ -42,14 +41,14 @@ static void compare_readers(const uint8_t *data, size_t size)
 		line = malloc((size_t)(next - at) + 1);
 		require(line != NULL);
 		memcpy(line, at, (size_t)(next - at));
-		fits = shapes_read(&shapes, line, (size_t)(next - at), &quick);
-		is_valid = record_read(line, (size_t)(next - at), RECORD_SESSION, &arena, &careful)
-				   .reason == REASON_NONE;
+		fits = shapes_read(&learned.shapes, line, (size_t)(next - at), &quick);
+		event_reader_release(&reader);
+		reader = (struct event_reader){ 0 };
+		is_valid = event_read(&reader, line, (size_t)(next - at), &careful).reason ==
+			   REASON_NONE;
 		require(is_valid || !fits);
-		if (is_valid)
-			shapes_learn(&shapes, line, (size_t)(next - at), &careful);
 		if (fits) {
-			careful.metadata = NULL;
+			careful.metadata.s = NULL;
 			buf_reset(&fast);
 			buf_reset(&slow);
 			json_init(&j, &fast);
@@ -61,6 +60,7 @@ static void compare_readers(const uint8_t *data, size_t size)
 			require(quick.clock.error_ns == careful.clock.error_ns &&
 				quick.clock.is_free == careful.clock.is_free);
 		}
+		event_read(&learned, line, (size_t)(next - at), &careful);
 		free(line);
 	}
 }
@@ -76,7 +76,6 @@ static int write_nowhere(void *ctx, const struct timeline_point *point)
 
 static void analyse(struct telemetry *t)
 {
-	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	__int128 last = (__int128)INT64_MIN * 4;
 	struct rank_analysis a;
@@ -84,7 +83,7 @@ static void analyse(struct telemetry *t)
 
 	require(rank_analysis_init(&a, t) == 0);
 	require(analysis_walk_timeline(&a, write_nowhere, &last) == 0);
-	require(rank_analysis_run(&a, &options) == 0);
+	require(rank_analysis_run(&a, EVENT_UNKNOWN) == 0);
 	json_init(&j, &out);
 	json_begin_object(&j);
 	summary_write_all(&j, &a);

@@ -344,16 +344,15 @@ static void count_covered(const struct job *job, const struct first_cause *f, st
 		const struct candidate *o = &f->candidates[i];
 		double at = job->onset[o->rank->rank];
 
-		if (isinf(at) || o->is_censored)
+		if (isinf(at) || o->rise.is_censored)
 			continue;
 		ret->n_onsets++;
-		ret->n_covered += o->low + origin <= at && at <= o->high + origin;
+		ret->n_covered += o->rise.low + origin <= at && at <= o->rise.high + origin;
 	}
 }
 
 static struct answer ask(const struct job *job)
 {
-	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct answer answer = { .rank = -1, .onset = NAN };
 	struct first_cause *f = NULL;
@@ -371,21 +370,21 @@ static struct answer ask(const struct job *job)
 	if (job->marker > 0)
 		add_marker(t, job->marker);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	f = a.finding;
-	answer.verdict = f->verdict;
+	answer.verdict = verdict_of(f->why);
 	answer.why = f->why;
-	answer.lead_below = f->lead_below;
+	answer.lead_below = f->answer.lead_below;
 	count_covered(job, f, &answer);
-	if (f->rank) {
+	if (finding_culprit(f)) {
 		const struct candidate *o = &f->candidates[0];
 		double origin = (double)(f->origin_ns - T0_NS) / 1e9;
 
-		answer.rank = f->rank->rank;
-		answer.probability = f->candidates[0].probability;
-		answer.onset = o->onset + origin;
-		answer.low = o->low + origin;
-		answer.high = o->high + origin;
+		answer.rank = finding_culprit(f)->rank;
+		answer.probability = f->candidates[0].rise.probability;
+		answer.onset = o->rise.best + origin;
+		answer.low = o->rise.low + origin;
+		answer.high = o->rise.high + origin;
 	}
 	rank_analysis_release(&a);
 	telemetry_free(t);

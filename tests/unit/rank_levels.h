@@ -39,15 +39,13 @@ static inline void add_sample(struct telemetry *t, int rank, int n_ranks, int se
 static inline void analyze(level_fn level, int n_ranks, int seconds, struct telemetry **ret_t,
 			   struct rank_analysis *ret)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-
 	*ret_t = telemetry_new();
 	assert_non_null(*ret_t);
 	for (int rank = 0; rank < n_ranks; rank++)
 		for (int second = 0; second < seconds; second++)
 			add_sample(*ret_t, rank, n_ranks, second, level(rank, second));
 	assert_int_equal(rank_analysis_init(ret, *ret_t), 0);
-	assert_int_equal(rank_analysis_run(ret, &options), 0);
+	assert_int_equal(rank_analysis_run(ret, EVENT_UNKNOWN), 0);
 }
 
 static inline void release(struct telemetry *t, struct rank_analysis *a)
@@ -64,7 +62,7 @@ static inline void expect_answer(level_fn level, int n_ranks, int seconds, enum 
 
 	analyze(level, n_ranks, seconds, &t, &a);
 	assert_string_equal(finding_why_name(a.finding->why), finding_why_name(why));
-	assert_int_equal(a.finding->rank ? a.finding->rank->rank : -1, rank);
+	assert_int_equal(finding_culprit(a.finding) ? finding_culprit(a.finding)->rank : -1, rank);
 	release(t, &a);
 }
 

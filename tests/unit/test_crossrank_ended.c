@@ -79,16 +79,15 @@ static struct telemetry *make_job(const struct death *death)
 
 static void check(const struct death *death, enum verdict verdict, enum why why)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = make_job(death);
 	struct rank_analysis a;
 
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, verdict);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
+	assert_int_equal(verdict_of(a.finding->why), verdict);
 	assert_int_equal(a.finding->why, why);
 	if (verdict == VERDICT_NAMED)
-		assert_int_equal(a.finding->rank->rank, LEADER);
+		assert_int_equal(finding_culprit(a.finding)->rank, LEADER);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }
@@ -130,7 +129,6 @@ static int64_t level_of_two(int rank, int second)
 
 static void test_who_died_early_does_not_count(void **state)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct telemetry_event ev;
 	struct rank_analysis a;
@@ -149,9 +147,9 @@ static void test_who_died_early_does_not_count(void **state)
 		assert_int_equal(telemetry_add(t, &ev), 0);
 	}
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
-	assert_int_equal(a.finding->rank->rank, 1);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
+	assert_int_equal(verdict_of(a.finding->why), VERDICT_NAMED);
+	assert_int_equal(finding_culprit(a.finding)->rank, 1);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }
@@ -159,7 +157,6 @@ static void test_who_died_early_does_not_count(void **state)
 /* A few records of a rank that is none of the job's, and its end, say nothing of a missing one. */
 static void test_end_of_a_stray(void **state)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct telemetry_event ev;
 	struct rank_analysis a;
@@ -179,9 +176,9 @@ static void test_end_of_a_stray(void **state)
 	ev.event_type = text_of("rank_end");
 	assert_int_equal(telemetry_add(t, &ev), 0);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	assert_int_equal(a.finding->n_ranks, RANKS - 1);
-	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(verdict_of(a.finding->why), VERDICT_CANNOT_TELL);
 	assert_int_equal(a.finding->why, WHY_MISSING);
 	rank_analysis_release(&a);
 	telemetry_free(t);
@@ -193,7 +190,6 @@ static void test_end_of_a_stray(void **state)
  */
 static void check_exits(int n_ranks, int n_exit, enum verdict verdict)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct telemetry_event ev;
 	struct rank_analysis a;
@@ -207,10 +203,10 @@ static void check_exits(int n_ranks, int n_exit, enum verdict verdict)
 			assert_int_equal(telemetry_add(t, &ev), 0);
 		}
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, verdict);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
+	assert_int_equal(verdict_of(a.finding->why), verdict);
 	if (verdict == VERDICT_NAMED) {
-		assert_int_equal(a.finding->rank->rank, LEADER);
+		assert_int_equal(finding_culprit(a.finding)->rank, LEADER);
 		assert_int_equal(a.finding->n_candidates, RANKS - 1); /* but for DEAD */
 	}
 	rank_analysis_release(&a);

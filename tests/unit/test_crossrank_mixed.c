@@ -42,7 +42,6 @@ static void add(struct telemetry *t, const struct made *made)
 /* The rank that is mixed, or -1. The function says what rank 1 has at a second. */
 static int64_t find(void (*fill)(struct telemetry *t, int64_t second))
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
 	int64_t rank;
@@ -53,7 +52,7 @@ static int64_t find(void (*fill)(struct telemetry *t, int64_t second))
 		fill(t, i);
 	}
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
 	rank = mixed_find(&a) ? mixed_find(&a)->rank : -1;
 	assert_int_equal(a.finding->why == WHY_MIXED, rank >= 0);
 	rank_analysis_release(&a);
@@ -117,10 +116,8 @@ static struct telemetry *make_many(struct made stray, stray_fn *is_there, int64_
 
 static void analyze(struct telemetry *t, struct rank_analysis *ret)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-
 	assert_int_equal(rank_analysis_init(ret, t), 0);
-	assert_int_equal(rank_analysis_run(ret, &options), 0);
+	assert_int_equal(rank_analysis_run(ret, EVENT_UNKNOWN), 0);
 }
 
 static void expect_told(const struct rank_analysis *a, const char *text, bool is_told)
@@ -219,12 +216,11 @@ static void test_a_rank_of_another_world_is_left_out(void **state)
 static void test_left_out_jobs_are_told_apart(void **state)
 {
 	char longest[300];
-	const struct other_job others[] = { { { "a\0b", 3 }, 1 },
-					    { { longest, sizeof(longest) }, 2 },
-					    { { NULL, 0 }, 3 } };
-	const struct note note = {
-		.code = NOTE_MULTIPLE_JOB_IDS, .others = others, .n_others = 3, .n_others_all = 3
-	};
+	struct other_job others[] = { { { "a\0b", 3 }, 1 },
+				      { { longest, sizeof(longest) }, 2 },
+				      { { NULL, 0 }, 3 } };
+	const struct rank_analysis a = { .others = others, .n_others = 3, .n_others_all = 3 };
+	const struct note note = { .code = NOTE_MULTIPLE_JOB_IDS };
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	(void)state;
@@ -232,7 +228,7 @@ static void test_left_out_jobs_are_told_apart(void **state)
 		longest[i] = i == 0  ? 'x'
 			     : i % 2 ? '\xc3'
 				     : '\xa4'; /* the 200th byte is half a letter */
-	reference_note_text(&note, &text);
+	reference_note_text(&a, &note, &text);
 	assert_non_null(strstr(text.data, "are a?b (1 sample), x"));
 	assert_non_null(strstr(text.data, "\xa4... (2 samples), records that name no job (3"));
 }

@@ -29,11 +29,10 @@ struct step {
 
 static void add_line(struct telemetry *t, const char *line)
 {
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(event_reader_release) struct event_reader reader = { 0 };
 	struct telemetry_event ev;
 
-	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev).reason,
-			 REASON_NONE);
+	assert_int_equal(event_read(&reader, line, strlen(line), &ev).reason, REASON_NONE);
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }
 
@@ -74,7 +73,6 @@ static void add_samples(struct telemetry *t)
 /* The phases of rank 2, which alone rises: all of them in one text, the likely one behind a bar. */
 static void expect_phases(const struct step *steps, size_t n, const char *expected, bool is_unique)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
 	const struct phase_place *place;
@@ -86,9 +84,9 @@ static void expect_phases(const struct step *steps, size_t n, const char *expect
 	for (size_t i = 0; i < n; i++)
 		add_step(t, &steps[i], (int)i);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
-	assert_int_equal(a.finding->rank->rank, 2);
+	assert_int_equal(rank_analysis_run(&a, EVENT_UNKNOWN), 0);
+	assert_int_equal(verdict_of(a.finding->why), VERDICT_NAMED);
+	assert_int_equal(finding_culprit(a.finding)->rank, 2);
 	place = &a.finding->phase;
 	for (size_t i = 0; i < place->n_paths; i++)
 		len += (size_t)snprintf(told + len, sizeof(told) - len, "%s%.*s", i ? "," : "",

@@ -17,7 +17,7 @@
 struct ranks_args {
 	struct ranks_input input;
 	struct ranks_job job;
-	struct rank_analysis_options analysis;
+	int64_t clock_error_ns; /* EVENT_UNKNOWN: as where NTP is used */
 	enum ranks_format format;
 	const char *path;
 	bool is_csv, is_json;
@@ -36,7 +36,7 @@ static error_t parse_ranks_option(int key, char *arg, struct argp_state *state)
 			cli_usage_error(
 				state,
 				"--clock-error wants milliseconds such as 2 or 0.5, not '%s'", arg);
-		args->analysis.clock_error_ns = (int64_t)llround(ms * 1e6);
+		args->clock_error_ns = (int64_t)llround(ms * 1e6);
 		return 0;
 	case KEY_FORMAT:
 		if (ranks_format_from_name(arg, &args->format) < 0)
@@ -89,21 +89,23 @@ static void warn_of_empty(const struct intake *in)
 
 static int judge(const struct ranks_input *input, uint64_t n_told)
 {
+	const struct intake *in = &input->in;
+	uint64_t n_all = in->n_invalid + in->n_valid + in->n_cut;
+
 	if (n_told > MAX_TOLD)
 		log_error("and %llu more", (unsigned long long)(n_told - MAX_TOLD));
-	if (input->n_invalid + input->n_valid + input->n_cut == 0) {
-		tell_empty(input->n_read);
+	if (n_all == 0) {
+		tell_empty(in->n_files);
 		return input->may_be_empty ? CLI_DONE : CLI_USAGE;
 	}
-	if (input->n_valid == 0 && (input->n_invalid == 0 || input->skips_invalid)) {
+	if (in->n_valid == 0 && (in->n_invalid == 0 || input->skips_invalid)) {
 		log_error("there is no valid record left");
 		return CLI_USAGE;
 	}
-	if (input->n_invalid == 0 || input->skips_invalid)
+	if (in->n_invalid == 0 || input->skips_invalid)
 		return CLI_DONE;
 	log_error("%llu of %llu records are invalid; --skip-invalid goes on without them",
-		  (unsigned long long)input->n_invalid,
-		  (unsigned long long)(input->n_invalid + input->n_valid + input->n_cut));
+		  (unsigned long long)in->n_invalid, (unsigned long long)n_all);
 	return CLI_USAGE;
 }
 
@@ -116,20 +118,15 @@ static int judge(const struct ranks_input *input, uint64_t n_told)
 static int load_files(struct ranks_input *input, struct telemetry *t)
 {
 	struct err err = ERR_INIT;
-	struct intake intake;
+	struct intake *in = &input->in;
 	uint64_t n_told = 0;
 	int r = 0;
 
-	intake_init(&intake, t, tell_fault, &n_told);
+	intake_init(in, t, tell_fault, &n_told);
 	for (int i = 0; r == 0 && i < input->n_files; i++)
-		r = intake_read(&intake, input->files[i], &err);
-	input->n_read = intake.n_files;
-	input->n_valid = intake.n_valid;
-	input->n_invalid = intake.n_invalid;
-	input->n_cut = intake.n_cut;
-	input->n_empty = intake.n_empty;
-	warn_of_empty(&intake);
-	intake_release(&intake);
+		r = intake_read(in, input->files[i], &err);
+	warn_of_empty(in);
+	intake_release(in);
 	if (r < 0 && err.code == 0)
 		err_set(&err, r, "cannot read the telemetry: %s", strerror(-r));
 	return r < 0 ? cli_fail(CLI_USAGE, &err) : judge(input, n_told);
@@ -197,7 +194,7 @@ static int load_job(const struct ranks_job *job, struct ranks_input *input, stru
 		err_set(&err, r, "cannot gather the telemetry: %s", strerror(-r));
 		return cli_fail(CLI_FAILED, &err);
 	}
-	input->n_valid = t->n_events;
+	input->in.n_valid = t->n_events;
 	return CLI_DONE;
 }
 
@@ -496,9 +493,8 @@ static void tell_left_out(const struct rank_analysis *a)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT, shown = BUF_INIT;
 
-	for (size_t i = 0; i < a->n_notes; i++)
-		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
-			reference_note_text(&a->notes[i], &text);
+	if (a->n_others_all > 0)
+		reference_note_text(a, &(struct note){ .code = NOTE_MULTIPLE_JOB_IDS }, &text);
 	for (size_t i = 0; i < text.len;)
 		i += utf8_add_shown(&shown, text.data + i, text.len - i);
 	if (shown.len > 0)
@@ -595,7 +591,7 @@ static int analyze(const struct ranks_args *args, struct telemetry *t)
 	int r = rank_analysis_init(&a, t);
 
 	if (r == 0)
-		r = rank_analysis_run(&a, &args->analysis);
+		r = rank_analysis_run(&a, args->clock_error_ns);
 	if (r < 0)
 		err_set(&err, r, "cannot analyse: %s", strerror(-r));
 	else
@@ -609,7 +605,7 @@ static int analyze(const struct ranks_args *args, struct telemetry *t)
 static int ranks_analyze(int argc, char **argv)
 {
 	CLEANUP(telemetry_cleanup) struct telemetry *t = NULL;
-	struct ranks_args args = { .analysis = { .clock_error_ns = EVENT_UNKNOWN } };
+	struct ranks_args args = { .clock_error_ns = EVENT_UNKNOWN };
 	int status;
 
 	cli_parse(&ranks_analyze_argp, argc, argv, 0, &args);

@@ -38,8 +38,7 @@ struct ranks_input {
 	int n_files;
 	bool skips_invalid;
 	bool may_be_empty; /* for whoever writes down that there was nothing */
-	/* After reading. */
-	uint64_t n_read, n_valid, n_invalid, n_cut, n_empty;
+	struct intake in;  /* after reading: its counts alone */
 };
 
 enum ranks_format { RANKS_TEXT, RANKS_MARKDOWN, RANKS_HTML, RANKS_JSON };

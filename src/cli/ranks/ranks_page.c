@@ -103,14 +103,14 @@ static void add_onset(struct buf *out, const struct frame *f, const struct rank 
 {
 	const struct first_cause *finding = f->a->finding;
 	const struct candidate *c = candidate_of(finding, rank);
-	const char *colour = finding->rank == rank ? "#c22" : "#999";
+	const char *colour = finding_culprit(finding) == rank ? "#c22" : "#999";
 	double low, high, at;
 
 	if (!c)
 		return;
-	low = x_of(f, finding_ns(finding, c->low));
-	high = x_of(f, finding_ns(finding, c->high));
-	at = x_of(f, finding_ns(finding, c->onset));
+	low = x_of(f, finding_ns(finding, c->rise.low));
+	high = x_of(f, finding_ns(finding, c->rise.high));
+	at = x_of(f, finding_ns(finding, c->rise.best));
 	buf_printf(
 		out,
 		"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\" "
@@ -175,13 +175,13 @@ static const struct rank *phase_rank(const struct rank_analysis *a, const struct
 				     size_t *ret_n)
 {
 	for (size_t i = 0; i <= a->n_ranks; i++) {
-		const struct rank *rank = i == 0 ? a->finding->rank : &a->ranks[i - 1];
+		const struct rank *rank = i == 0 ? finding_culprit(a->finding) : &a->ranks[i - 1];
 		const struct sample *last;
 
 		if (!rank)
 			continue;
 		last = &rank->stream->samples[rank->stream->n - 1];
-		*ret = phases_of(&a->phases, a->telemetry->identities[last->identity].session_id,
+		*ret = phases_of(&a->phases, identity_of(a->telemetry, last)->session_id,
 				 rank->rank, ret_n);
 		if (*ret_n > 0)
 			return rank;
@@ -242,7 +242,8 @@ static size_t first_span(const struct rank_analysis *a, const struct span *spans
 
 	if (n <= MAX_SPANS || f->n_candidates == 0)
 		return 0;
-	while (at < n && spans[at].opened->timestamp_ns <= finding_ns(f, f->candidates[0].onset))
+	while (at < n &&
+	       spans[at].opened->timestamp_ns <= finding_ns(f, f->candidates[0].rise.best))
 		at++;
 	at = at > MAX_SPANS / 2 ? at - MAX_SPANS / 2 : 0;
 	return at < n - MAX_SPANS ? at : n - MAX_SPANS;
@@ -394,22 +395,22 @@ static void add_named(struct buf *text, const struct rank_analysis *a)
 	const struct first_cause *f = a->finding;
 	const struct candidate *c = &f->candidates[0];
 	size_t n_others = f->n_ranks - 1;
-	bool is_exact = c->high - c->low < EXACT_BELOW_S;
+	bool is_exact = c->rise.high - c->rise.low < EXACT_BELOW_S;
 
 	buf_add_str(text, f->why == WHY_FIRST ? "first, by " : "alone");
 	if (f->why == WHY_FIRST)
-		add_seconds(text, f->lead);
-	if (f->is_since_start)
+		add_seconds(text, f->answer.lead);
+	if (f->answer.is_since_start)
 		buf_add_str(text, " since each rank's start");
 	buf_add_str(text, ", ");
-	finding_add_growth(text, c);
-	buf_add_str(text, c->is_step ? " at " : " since ");
-	add_time(text, finding_ns(f, c->onset), is_exact);
-	buf_add_str(text, c->is_censored ? " (90 %: before its record" : " (90 %: ");
-	if (!c->is_censored)
-		add_time(text, finding_ns(f, c->low), is_exact);
+	finding_add_growth(text, &c->rise);
+	buf_add_str(text, c->rise.is_step ? " at " : " since ");
+	add_time(text, finding_ns(f, c->rise.best), is_exact);
+	buf_add_str(text, c->rise.is_censored ? " (90 %: before its record" : " (90 %: ");
+	if (!c->rise.is_censored)
+		add_time(text, finding_ns(f, c->rise.low), is_exact);
 	buf_add_str(text, " to ");
-	add_time(text, finding_ns(f, c->high), is_exact);
+	add_time(text, finding_ns(f, c->rise.high), is_exact);
 	buf_add_char(text, ')');
 	if (f->phase.n_paths > 0)
 		buf_add_str(text, ", phase ");
@@ -424,12 +425,12 @@ static void add_named(struct buf *text, const struct rank_analysis *a)
 		return;
 	}
 	buf_printf(text, "; the other %zu %s ", n_others, n_others == 1 ? "is" : "are");
-	if (isnan(f->others_rate)) {
+	if (isnan(f->answer.others_rate)) {
 		buf_add_str(text, "flat. ");
 		return;
 	}
 	buf_add_str(text, "at +");
-	add_bytes(text, (int64_t)fmin(f->others_rate * BYTES_PER_MIB, 9e18));
+	add_bytes(text, (int64_t)fmin(f->answer.others_rate * BYTES_PER_MIB, 9e18));
 	buf_add_str(text, "/s. ");
 }
 
@@ -440,14 +441,14 @@ static void add_verdict(struct doc *d, const struct rank_analysis *a)
 	const struct first_cause *f = a->finding;
 
 	finding_add_headline(&headline, f);
-	if (f->verdict == VERDICT_NAMED) {
+	if (finding_culprit(f)) {
 		add_named(&text, a);
-		buf_printf(&text, "Probability %.2f.", f->candidates[0].probability);
+		buf_printf(&text, "Probability %.2f.", f->candidates[0].rise.probability);
 		finding_add_caveats(&text, a, f);
 	} else {
 		finding_add_reason(&text, a, f);
 	}
-	if (f->verdict == VERDICT_CANNOT_TELL) {
+	if (verdict_of(f->why) == VERDICT_CANNOT_TELL) {
 		buf_add_char(&text, ' ');
 		finding_add_remedy(&text, f);
 	}
@@ -506,18 +507,18 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 
 		buf_printf(table_cell(&t), "%lld", (long long)c->rank->rank);
 		cell = table_cell(&t);
-		if (isnan(c->probability))
+		if (isnan(c->rise.probability))
 			buf_add_char(cell, '-');
 		else
-			buf_printf(cell, "%.2f", c->probability);
-		add_moment(table_cell(&t), finding_ns(f, c->onset));
+			buf_printf(cell, "%.2f", c->rise.probability);
+		add_moment(table_cell(&t), finding_ns(f, c->rise.best));
 		cell = table_cell(&t);
 		buf_add_str(cell, "± ");
-		add_seconds(cell, (c->high - c->low) / 2);
-		add_bytes(table_cell(&t), finding_gain_bytes(c));
-		buf_add_str(table_cell(&t), c->is_censored ? "rose already"
-					    : c->is_step   ? "step"
-							   : "ramp");
+		add_seconds(cell, (c->rise.high - c->rise.low) / 2);
+		add_bytes(table_cell(&t), finding_bytes(c->rise.total));
+		buf_add_str(table_cell(&t), c->rise.is_censored ? "rose already"
+					    : c->rise.is_step	? "step"
+								: "ramp");
 	}
 	d->writer->text(d, DOC_SECTION, "Who rose, and when");
 	doc_add_table(d, &t);
@@ -618,7 +619,7 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
-		reference_note_text(&a->notes[i], &text);
+		reference_note_text(a, &a->notes[i], &text);
 		d->writer->text(d, DOC_ITEM, text.data);
 	}
 	d->writer->text(d, DOC_SECTION, "Input");
@@ -627,9 +628,9 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 		&text,
 		"%llu records were read (files: %llu; of these empty: %llu; records that are invalid "
 		"and left out: %llu; cut off: %llu).",
-		(unsigned long long)input->n_valid, (unsigned long long)input->n_read,
-		(unsigned long long)input->n_empty, (unsigned long long)input->n_invalid,
-		(unsigned long long)input->n_cut);
+		(unsigned long long)input->in.n_valid, (unsigned long long)input->in.n_files,
+		(unsigned long long)input->in.n_empty, (unsigned long long)input->in.n_invalid,
+		(unsigned long long)input->in.n_cut);
 	d->writer->text(d, DOC_ITEM, text.data);
 }
 
@@ -664,11 +665,11 @@ static void write_json(struct buf *out, const struct rank_analysis *a,
 	json_begin_object(&j);
 	summary_write_all(&j, a);
 	json_key_object(&j, "input");
-	json_key_u64(&j, "files", input->n_read);
-	json_key_u64(&j, "empty_files", input->n_empty);
-	json_key_u64(&j, "valid", input->n_valid);
-	json_key_u64(&j, "invalid", input->n_invalid);
-	json_key_u64(&j, "cut_off", input->n_cut);
+	json_key_u64(&j, "files", input->in.n_files);
+	json_key_u64(&j, "empty_files", input->in.n_empty);
+	json_key_u64(&j, "valid", input->in.n_valid);
+	json_key_u64(&j, "invalid", input->in.n_invalid);
+	json_key_u64(&j, "cut_off", input->in.n_cut);
 	json_end_object(&j);
 	json_end_object(&j);
 	buf_add_char(out, '\n');

@@ -4,7 +4,7 @@
  *	struct rank_analysis a;
  *
  *	rank_analysis_init(&a, telemetry);
- *	rank_analysis_run(&a, &options);
+ *	rank_analysis_run(&a, EVENT_UNKNOWN);
  *	summary_write_all(&json, &a);
  *	rank_analysis_release(&a);
  *
@@ -24,33 +24,10 @@
 /* And more than so many other jobs. */
 #define ANALYSIS_MAX_OTHERS 32
 
-enum note_code {
-	NOTE_NO_EVENTS,
-	NOTE_IGNORED_NON_SAMPLE_EVENTS,
-	NOTE_NO_SAMPLE_EVENTS,
-	NOTE_MULTIPLE_JOB_IDS,
-	NOTE_MISSING_RANKS,
-	NOTE_SKEWED_START,
-	NOTE_SINGLE_RANK,
-	NOTE_INSUFFICIENT_SAMPLES,
-	NOTE_NO_SPIKES,
-	NOTE_ONLY_ONE_SPIKE,
-};
-
 /* Records of it are there, too, and do not count. */
 struct other_job {
 	struct text job_id; /* s NULL: records that name none */
 	uint64_t n_samples;
-};
-
-struct note {
-	enum note_code code;
-	int64_t rank, offset_ns; /* NOTE_SKEWED_START */
-	const int64_t *ranks;	 /* NOTE_MISSING_RANKS, NOTE_INSUFFICIENT_SAMPLES */
-	size_t n_ranks;
-	uint64_t n_ranks_all;		/* more than n_ranks where the list was cut */
-	const struct other_job *others; /* NOTE_MULTIPLE_JOB_IDS; the same of these */
-	size_t n_others, n_others_all;
 };
 
 /* A rank that has samples; a->ranks is by rank. */
@@ -78,11 +55,7 @@ struct suspect {
 
 struct first_cause;
 struct facts;
-
-struct rank_analysis_options {
-	int64_t clock_error_ns; /* of hosts that do not say; EVENT_UNKNOWN: as if they were by NTP
-				 */
-};
+struct note;
 
 struct rank_analysis {
 	struct telemetry *telemetry;
@@ -100,9 +73,11 @@ struct rank_analysis {
 	size_t n_missing;
 	uint64_t n_missing_all;
 	int64_t median_interval_ns; /* 0: unknown */
+	/* compat */
 	struct note *notes;
 	size_t n_notes;
-	/* compat */
+	int64_t *few; /* ranks with fewer than two samples */
+	size_t n_few;
 	bool has_cluster_onset;
 	__int128 cluster_onset_ns;
 	struct suspect *suspects;
@@ -116,9 +91,6 @@ struct rank_analysis {
  */
 int rank_analysis_init(struct rank_analysis *a, struct telemetry *t);
 void rank_analysis_release(struct rank_analysis *a);
-
-/* Appends a copy. -ENOMEM. */
-int merging_add_note(struct rank_analysis *a, const struct note *note);
 
 /* ---- which samples count (rank_select.c) ---- */
 

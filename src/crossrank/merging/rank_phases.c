@@ -8,16 +8,9 @@
 
 /* ---- spans ---- */
 
-static int compare_ints(int64_t a, int64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int compare_owners(const struct boundary *a, const struct boundary *b)
 {
-	int r = text_compare(a->session_id, b->session_id);
-
-	return r ? r : compare_ints(a->rank, b->rank);
+	return text_compare(a->session_id, b->session_id) ?: COMPARE(a->rank, b->rank);
 }
 
 /* By owner and thread, then as they are replayed. What is equal stays as it came. */
@@ -27,11 +20,11 @@ static int compare_boundaries(const void *l, const void *r)
 	const struct boundary *b = *(const struct boundary *const *)r;
 	int order = compare_owners(a, b);
 
-	order = order ? order : compare_ints(a->thread_id, b->thread_id);
-	order = order ? order : compare_ints(a->timestamp_ns, b->timestamp_ns);
-	order = order ? order : compare_ints(a->sequence, b->sequence);
-	order = order ? order : text_compare(a->scope_id, b->scope_id);
-	return order ? order : (a > b) - (a < b);
+	order = order ?: COMPARE(a->thread_id, b->thread_id);
+	order = order ?: COMPARE(a->timestamp_ns, b->timestamp_ns);
+	order = order ?: COMPARE(a->sequence, b->sequence);
+	order = order ?: text_compare(a->scope_id, b->scope_id);
+	return order ?: COMPARE(a, b);
 }
 
 static int compare_spans(const void *l, const void *r)
@@ -39,9 +32,9 @@ static int compare_spans(const void *l, const void *r)
 	const struct span *a = l, *b = r;
 	int order = compare_owners(a->opened, b->opened);
 
-	order = order ? order : compare_ints(a->opened->timestamp_ns, b->opened->timestamp_ns);
-	order = order ? order : compare_ints(a->end_ns, b->end_ns);
-	return order ? order : (a->opened > b->opened) - (a->opened < b->opened);
+	order = order ?: COMPARE(a->opened->timestamp_ns, b->opened->timestamp_ns);
+	order = order ?: COMPARE(a->end_ns, b->end_ns);
+	return order ?: COMPARE(a->opened, b->opened);
 }
 
 /* The records of a rank's session end here. */
@@ -82,14 +75,6 @@ static int find_ends(struct telemetry *t, struct session_end **ret, size_t *ret_
 	return 0;
 }
 
-static void add_span(struct phases *p, const struct boundary *opened, const struct boundary *closed,
-		     int64_t end_ns)
-{
-	p->spans[p->n++] =
-		(struct span){ opened, closed ? closed->thread_name : opened->thread_name, end_ns,
-			       !closed };
-}
-
 int phases_init(struct phases *p, struct telemetry *t)
 {
 	size_t n = t->n_boundaries, n_ends;
@@ -115,14 +100,18 @@ int phases_init(struct phases *p, struct telemetry *t)
 				stack[depth++] = order[i];
 			else if (depth > 0 &&
 				 text_equals(stack[depth - 1]->scope_id, order[i]->scope_id))
-				add_span(p, stack[--depth], order[i], order[i]->timestamp_ns);
+				p->spans[p->n++] =
+					(struct span){ stack[--depth], order[i]->thread_name,
+						       order[i]->timestamp_ns, false };
 		}
 		if (depth == 0)
 			continue;
 		end = bsearch(&(struct session_end){ .owner = *stack[0] }, ends, n_ends,
 			      sizeof(*ends), compare_ends);
 		for (size_t k = 0; k < depth; k++)
-			add_span(p, stack[k], NULL, end ? end->last_ns : stack[0]->timestamp_ns);
+			p->spans[p->n++] =
+				(struct span){ stack[k], stack[k]->thread_name,
+					       end ? end->last_ns : stack[0]->timestamp_ns, true };
 	}
 	qsort(p->spans, p->n, sizeof(*p->spans), compare_spans);
 	return 0;
@@ -160,20 +149,18 @@ const struct span *phases_of(const struct phases *p, struct text session_id, int
 /* The later one first. */
 static int compare_recency(const struct boundary *a, const struct boundary *b)
 {
-	int r = compare_ints(b->sequence, a->sequence);
-
-	return r ? r : text_compare(b->scope_id, a->scope_id);
+	return COMPARE(b->sequence, a->sequence) ?: text_compare(b->scope_id, a->scope_id);
 }
 
 /* By thread; in each the deepest first, and of those the latest. */
 static int compare_active(const void *l, const void *r)
 {
 	const struct span *a = *(const struct span *const *)l, *b = *(const struct span *const *)r;
-	int order = compare_ints(a->opened->thread_id, b->opened->thread_id);
+	int order = COMPARE(a->opened->thread_id, b->opened->thread_id);
 
-	order = order ? order : compare_ints(b->opened->depth, a->opened->depth);
-	order = order ? order : compare_recency(a->opened, b->opened);
-	return order ? order : (a > b) - (a < b);
+	order = order ?: COMPARE(b->opened->depth, a->opened->depth);
+	order = order ?: compare_recency(a->opened, b->opened);
+	return order ?: COMPARE(a, b);
 }
 
 static int compare_labels(const void *l, const void *r)
@@ -181,126 +168,69 @@ static int compare_labels(const void *l, const void *r)
 	return text_compare(*(const struct text *)l, *(const struct text *)r);
 }
 
-struct active {
-	const struct span **spans;
-	size_t n;
-	size_t n_threads;
-	bool disagrees; /* spans of one thread, equally deep, have different paths */
-	const struct span *only;
-};
-
-/* Adds the paths of the deepest spans of each thread. */
-static void collect_paths(struct active *a, struct phase_place *ret)
-{
-	for (size_t i = 0; i < a->n; i++) {
-		const struct boundary *b = a->spans[i]->opened;
-		const struct boundary *before = i > 0 ? a->spans[i - 1]->opened : NULL;
-		bool is_first = !before || before->thread_id != b->thread_id;
-
-		if (is_first) {
-			a->n_threads++;
-			a->only = a->spans[i];
-		} else if (b->depth != a->only->opened->depth) {
-			continue;
-		} else if (!text_equals(b->label, a->only->opened->label)) {
-			a->disagrees = true;
-		}
-		ret->paths[ret->n_paths++] = b->label;
-	}
-}
-
 int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text session_id,
 		   int64_t rank, struct phase_place *ret)
 {
-	struct active a = { 0 };
-	size_t n_all, n = 0;
-	const struct span *spans = phases_of(p, session_id, rank, &n_all), *latest;
+	size_t n_all, n = 0, n_paths = 0;
+	const struct span *spans = phases_of(p, session_id, rank, &n_all), *first = NULL;
 	CLEANUP(free_ptr) const struct span **active = calloc(n_all + 1, sizeof(*active));
+	const struct boundary *latest;
+	bool disagrees = false; /* threads, or equally deep spans of one, have different paths */
 
 	*ret = (struct phase_place){ 0 };
-	a.spans = active;
 	if (!active)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_all; i++)
 		if (spans[i].opened->timestamp_ns <= timestamp_ns &&
 		    timestamp_ns <= spans[i].end_ns)
-			active[a.n++] = &spans[i];
-	if (a.n == 0)
+			active[n++] = &spans[i];
+	if (n == 0)
 		return 0;
-	qsort(active, a.n, sizeof(*active), compare_active);
-	ret->paths = arena_alloc(&p->telemetry->arena, a.n * sizeof(*ret->paths));
+	qsort(active, n, sizeof(*active), compare_active);
+	ret->paths = arena_alloc(&p->telemetry->arena, n * sizeof(*ret->paths));
 	if (!ret->paths)
 		return -ENOMEM;
-	collect_paths(&a, ret);
-	qsort(ret->paths, ret->n_paths, sizeof(*ret->paths), compare_labels);
-	for (size_t i = 0; i < ret->n_paths; i++)
-		if (n == 0 || !text_equals(ret->paths[n - 1], ret->paths[i]))
-			ret->paths[n++] = ret->paths[i];
-	ret->n_paths = n;
-	latest = active[0];
-	for (size_t i = 1; i < a.n; i++)
-		if (compare_recency(active[i]->opened, latest->opened) < 0)
-			latest = active[i];
-	if (a.n_threads == 1 && !a.disagrees)
-		ret->only = a.only;
-	else if (n > 1)
-		ret->likely = latest->opened->label;
+	latest = active[0]->opened;
+	/* The paths of the deepest spans of each thread. */
+	for (size_t i = 0; i < n; i++) {
+		const struct boundary *b = active[i]->opened;
+
+		if (compare_recency(b, latest) < 0)
+			latest = b;
+		if (!first || first->opened->thread_id != b->thread_id) {
+			disagrees |= first != NULL;
+			first = active[i];
+		} else if (b->depth != first->opened->depth) {
+			continue;
+		}
+		disagrees |= !text_equals(b->label, first->opened->label);
+		ret->paths[n_paths++] = b->label;
+	}
+	qsort(ret->paths, n_paths, sizeof(*ret->paths), compare_labels);
+	for (size_t i = 0; i < n_paths; i++)
+		if (i == 0 || !text_equals(ret->paths[ret->n_paths - 1], ret->paths[i]))
+			ret->paths[ret->n_paths++] = ret->paths[i];
+	if (!disagrees)
+		ret->only = first;
+	else if (ret->n_paths > 1)
+		ret->likely = latest->label;
 	return 0;
 }
 
-static void write_key_text(struct json *j, const char *key, struct text t)
-{
-	json_key(j, key);
-	json_str_n(j, t.s, t.n);
-}
-
-void phase_write_json(struct json *j, const struct phase_place *place)
-{
-	if (place->n_paths == 0) {
-		json_none(j);
-		return;
-	}
-	json_begin_object(j);
-	json_key_string(j, "phase_resolution", place->only ? "unique" : "ambiguous");
-	json_key_array(j, "phase_paths");
-	for (size_t i = 0; i < place->n_paths; i++)
-		json_str_n(j, place->paths[i].s, place->paths[i].n);
-	json_end_array(j);
-	if (place->only) {
-		json_key_string(j, "phase_source", "heuristic");
-		write_key_text(j, "phase_path", place->only->opened->label);
-		write_key_text(j, "scope_id", place->only->opened->scope_id);
-		json_key_i64(j, "thread_id", place->only->opened->thread_id);
-		write_key_text(j, "thread_name", place->only->thread_name);
-	} else if (place->likely.s) {
-		json_key_object(j, "phase_summary");
-		write_key_text(j, "phase_path", place->likely);
-		json_key_string(j, "source", "heuristic");
-		json_end_object(j);
-	}
-	json_end_object(j);
-}
-
-/* What is gathered of all moments that are looked at. */
-struct between {
-	struct text paths[PHASES_MAX_BETWEEN]; /* each once, in order */
-	size_t n_paths;
-	const struct span *nearest; /* of those that begin in it, to the middle; NULL: none does */
-	bool may_be_none;
-};
-
-static void add_path(struct between *b, struct text path)
+/* Adds a path where it belongs among those of a time, unless it is there or they are too many. */
+static void add_path(struct phase_place *place, struct text path)
 {
 	size_t at = 0;
 
-	while (at < b->n_paths && text_compare(b->paths[at], path) < 0)
+	while (at < place->n_paths && text_compare(place->paths[at], path) < 0)
 		at++;
-	if (b->n_paths == PHASES_MAX_BETWEEN ||
-	    (at < b->n_paths && text_equals(b->paths[at], path)))
+	if (place->n_paths == PHASES_MAX_BETWEEN ||
+	    (at < place->n_paths && text_equals(place->paths[at], path)))
 		return;
-	memmove(&b->paths[at + 1], &b->paths[at], (b->n_paths - at) * sizeof(b->paths[0]));
-	b->paths[at] = path;
-	b->n_paths++;
+	memmove(&place->paths[at + 1], &place->paths[at],
+		(place->n_paths - at) * sizeof(place->paths[0]));
+	place->paths[at] = path;
+	place->n_paths++;
 }
 
 static uint64_t distance(int64_t a, int64_t b)
@@ -320,35 +250,28 @@ static bool has_boundary(const struct span *spans, size_t n, const struct phase_
 	return false;
 }
 
-/* Of those that go on: the last one's is the better guess, if there is one. */
-static struct text likely_of(const struct between *b, const struct phase_place *places, size_t n)
-{
-	if (b->nearest)
-		return b->nearest->opened->label;
-	while (n > 1 && places[n - 1].n_paths == 0)
-		n--;
-	return places[n - 1].likely.s ? places[n - 1].likely : places[n - 1].paths[0];
-}
-
 int phases_resolve_between(const struct phases *p, const struct phase_time *time,
 			   struct text session_id, int64_t rank, struct phase_place *ret)
 {
 	const int64_t moments[] = { time->low_ns, time->middle_ns, time->high_ns };
-	struct phase_place places[ARRAY_SIZE(moments)];
-	struct between b = { .n_paths = 0 };
-	size_t n;
+	struct phase_place places[ARRAY_SIZE(moments)], all = { .is_crossed = true };
+	const struct boundary *nearest = NULL; /* of those that begin in it, to the middle */
+	size_t n, last = ARRAY_SIZE(moments) - 1;
 	const struct span *spans = phases_of(p, session_id, rank, &n);
 
 	if (!has_boundary(spans, n, time))
 		return phases_resolve(p, time->middle_ns, session_id, rank, ret);
+	all.paths = arena_alloc(&p->telemetry->arena, PHASES_MAX_BETWEEN * sizeof(*all.paths));
+	if (!all.paths)
+		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(moments); i++) {
 		int r = phases_resolve(p, moments[i], session_id, rank, &places[i]);
 
 		if (r < 0)
 			return r;
-		b.may_be_none |= places[i].n_paths == 0;
+		all.may_be_none |= places[i].n_paths == 0;
 		for (size_t k = 0; k < places[i].n_paths; k++)
-			add_path(&b, places[i].paths[k]);
+			add_path(&all, places[i].paths[k]);
 	}
 	/* A phase that begins in that time is the deepest of its thread then. */
 	for (size_t i = 0; i < n; i++) {
@@ -356,24 +279,21 @@ int phases_resolve_between(const struct phases *p, const struct phase_time *time
 
 		if (opened->timestamp_ns <= time->low_ns || opened->timestamp_ns > time->high_ns)
 			continue;
-		add_path(&b, opened->label);
+		add_path(&all, opened->label);
 		/* Of several that begin at once the last is the deepest. */
-		if (!b.nearest ||
-		    distance(opened->timestamp_ns, time->middle_ns) <=
-			    distance(b.nearest->opened->timestamp_ns, time->middle_ns))
-			b.nearest = &spans[i];
+		if (!nearest || distance(opened->timestamp_ns, time->middle_ns) <=
+					distance(nearest->timestamp_ns, time->middle_ns))
+			nearest = opened;
 	}
-	*ret = places[1];
-	if (b.n_paths == 1 && !b.may_be_none)
-		return 0; /* steps of one name, say */
-	*ret = (struct phase_place){ .is_crossed = true, .may_be_none = b.may_be_none };
-	if (b.n_paths == 0)
+	/* One path: steps of one name, say. */
+	*ret = all.n_paths == 1 && !all.may_be_none ? places[1] : all;
+	if (!ret->is_crossed || all.n_paths == 0)
 		return 0;
-	ret->paths = arena_alloc(&p->telemetry->arena, b.n_paths * sizeof(*ret->paths));
-	if (!ret->paths)
-		return -ENOMEM;
-	memcpy(ret->paths, b.paths, b.n_paths * sizeof(*ret->paths));
-	ret->n_paths = b.n_paths;
-	ret->likely = likely_of(&b, places, ARRAY_SIZE(moments));
+	/* Of those that go on the last one's is the better guess, if there is one. */
+	while (last > 0 && places[last].n_paths == 0)
+		last--;
+	ret->likely = nearest		      ? nearest->label
+		      : places[last].likely.s ? places[last].likely
+					      : places[last].paths[0];
 	return 0;
 }

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "base/json.h"
 #include "crossrank/reading/reading.h"
 
 struct span {
@@ -60,6 +59,3 @@ struct phase_time {
 };
 int phases_resolve_between(const struct phases *p, const struct phase_time *time,
 			   struct text session_id, int64_t rank, struct phase_place *ret);
-
-/* null, or an object with phase_resolution, phase_paths, … */
-void phase_write_json(struct json *j, const struct phase_place *place);

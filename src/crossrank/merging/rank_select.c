@@ -19,51 +19,46 @@ static const struct identity *identity_at(const void *p)
 	return *(const struct identity *const *)p;
 }
 
+/* By name; those that name none are last. */
 static int compare_jobs(const void *l, const void *r)
 {
-	return text_compare(identity_at(l)->job_id, identity_at(r)->job_id);
+	struct text a = identity_at(l)->job_id, b = identity_at(r)->job_id;
+
+	return COMPARE(!a.s, !b.s) ?: text_compare(a, b);
 }
 
 static int compare_world_sizes(const void *l, const void *r)
 {
-	int64_t a = identity_at(l)->world_size, b = identity_at(r)->world_size;
-
-	return (a > b) - (a < b);
+	return COMPARE(identity_at(l)->world_size, identity_at(r)->world_size);
 }
 
-struct winner {
-	const struct identity *identity; /* one of the most common kind; NULL: none */
-	uint64_t n_samples, first_sample;
-	size_t n_kinds;
-};
-
-/* Kinds are runs of equal identities. */
-static struct winner most_common(const struct identity **ids, size_t n, compare_fn *compare)
+/* Of n in order one of the most common kind; NULL: there are none. Kinds are runs of equal ones. */
+static const struct identity *most_common(const struct identity **ids, size_t n,
+					  compare_fn *compare, size_t *ret_n_kinds)
 {
-	struct winner best = { 0 };
+	const struct identity *best = NULL;
+	uint64_t most = 0, first = 0;
 
-	qsort(ids, n, sizeof(*ids), compare);
-	for (size_t i = 0; i < n;) {
-		struct winner kind = { .identity = ids[i], .first_sample = UINT64_MAX };
-		size_t first = i;
+	*ret_n_kinds = 0;
+	for (size_t from = 0, i = 0; i < n; from = i, ++*ret_n_kinds) {
+		uint64_t n_samples = 0, seen = UINT64_MAX;
 
-		for (; i < n && compare(&ids[first], &ids[i]) == 0; i++) {
-			kind.n_samples += ids[i]->n_samples;
-			if (ids[i]->first_sample < kind.first_sample)
-				kind.first_sample = ids[i]->first_sample;
+		for (; i < n && compare(&ids[from], &ids[i]) == 0; i++) {
+			n_samples += ids[i]->n_samples;
+			seen = ids[i]->first_sample < seen ? ids[i]->first_sample : seen;
 		}
-		kind.n_kinds = best.n_kinds + 1;
-		if (kind.n_samples > best.n_samples ||
-		    (kind.n_samples == best.n_samples && kind.first_sample < best.first_sample))
-			best = kind;
-		best.n_kinds = kind.n_kinds;
+		if (best && (n_samples < most || (n_samples == most && seen > first)))
+			continue;
+		best = ids[from];
+		most = n_samples;
+		first = seen;
 	}
 	return best;
 }
 
 /* ---- the job ---- */
 
-/* ids are in the order of their jobs. */
+/* ids are in the order of their jobs. Where jobs are named a sample that names none is nobody's. */
 static void list_others(struct rank_analysis *a, const struct identity **ids, size_t n)
 {
 	struct other_job *last = NULL;
@@ -81,21 +76,6 @@ static void list_others(struct rank_analysis *a, const struct identity **ids, si
 			*last = (struct other_job){ ids[i]->job_id,
 						    last->n_samples + ids[i]->n_samples };
 	}
-}
-
-/* Where jobs are named a sample that names none is nobody's. */
-static void list_unnamed(struct rank_analysis *a)
-{
-	struct other_job unnamed = { 0 };
-
-	for (size_t i = 0; i < a->telemetry->n_identities; i++)
-		if (!a->telemetry->identities[i].job_id.s)
-			unnamed.n_samples += a->telemetry->identities[i].n_samples;
-	if (unnamed.n_samples == 0)
-		return;
-	a->n_others_all++;
-	if (a->n_others < ANALYSIS_MAX_OTHERS)
-		a->others[a->n_others++] = unnamed;
 }
 
 static bool is_of_job(const struct identity *id, struct text job_id)
@@ -136,21 +116,23 @@ int select_job(struct rank_analysis *a)
 {
 	const struct telemetry *t = a->telemetry;
 	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
-	struct winner job;
-	size_t n = 0;
+	size_t n = 0, n_named = 0, n_kinds;
+	const struct identity *job;
 
 	a->others = arena_alloc(&a->arena, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
 	if (!ids || !a->others)
 		return -ENOMEM;
 	memset(a->others, 0, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
 	for (size_t i = 0; i < t->n_identities; i++)
-		if (t->identities[i].n_samples > 0 && t->identities[i].job_id.s)
+		if (t->identities[i].n_samples > 0) {
+			n_named += t->identities[i].job_id.s != NULL;
 			ids[n++] = &t->identities[i];
-	job = most_common(ids, n, compare_jobs);
-	a->job_id = job.identity ? job.identity->job_id : (struct text){ NULL, 0 };
-	if (job.n_kinds > 1) {
+		}
+	qsort(ids, n, sizeof(*ids), compare_jobs);
+	job = most_common(ids, n_named, compare_jobs, &n_kinds);
+	a->job_id = job ? job->job_id : (struct text){ NULL, 0 };
+	if (n_kinds > 1) {
 		list_others(a, ids, n);
-		list_unnamed(a);
 		keep_job(a->telemetry, a->job_id);
 	}
 	return 0;
@@ -160,40 +142,31 @@ int select_job(struct rank_analysis *a)
 
 static int compare_ranks(const void *l, const void *r)
 {
-	const struct rank *a = l, *b = r;
-
-	return (a->rank > b->rank) - (a->rank < b->rank);
+	return COMPARE(((const struct rank *)l)->rank, ((const struct rank *)r)->rank);
 }
 
 static int compare_seen(const void *l, const void *r)
 {
-	const struct rank *a = *(const struct rank *const *)l, *b = *(const struct rank *const *)r;
-
-	return (a->first_sample > b->first_sample) - (a->first_sample < b->first_sample);
+	return COMPARE((*(const struct rank *const *)l)->first_sample,
+		       (*(const struct rank *const *)r)->first_sample);
 }
 
-/* ---- how many there should be ---- */
-
-static int find_world_size(struct rank_analysis *a)
+/* How many most samples say there are; 1: none does. */
+static int find_declared_size(struct rank_analysis *a)
 {
 	const struct telemetry *t = a->telemetry;
 	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
-	int64_t declared = 1, observed;
-	struct winner size;
-	size_t n = 0;
+	const struct identity *id;
+	size_t n = 0, n_kinds;
 
 	if (!ids)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_identities; i++)
 		if (t->identities[i].n_samples > 0 && t->identities[i].world_size > 1)
 			ids[n++] = &t->identities[i];
-	size = most_common(ids, n, compare_world_sizes);
-	if (size.identity)
-		declared = size.identity->world_size;
-	a->declared_size = declared;
-	/* A rank is below its world_size, so this cannot overflow. */
-	observed = a->ranks[a->n_ranks - 1].rank + 1;
-	a->world_size = declared > observed ? declared : observed;
+	qsort(ids, n, sizeof(*ids), compare_world_sizes);
+	id = most_common(ids, n, compare_world_sizes, &n_kinds);
+	a->declared_size = id ? id->world_size : 1;
 	return 0;
 }
 
@@ -226,13 +199,16 @@ int select_ranks(struct rank_analysis *a)
 	for (size_t i = 0; i < a->n_ranks; i++)
 		a->seen_order[i] = &a->ranks[i];
 	qsort(a->seen_order, a->n_ranks, sizeof(*a->seen_order), compare_seen);
-	r = find_world_size(a);
+	r = find_declared_size(a);
 	if (r < 0)
 		return r;
+	/* A rank is below its world_size, so this cannot overflow. */
+	a->world_size = a->ranks[a->n_ranks - 1].rank + 1;
+	if (a->declared_size > a->world_size)
+		a->world_size = a->declared_size;
 	a->n_missing_all = (uint64_t)a->world_size - a->n_ranks;
-	for (int64_t rank = 0; rank < a->world_size && a->n_missing < ANALYSIS_MAX_MISSING &&
-			       a->n_missing < a->n_missing_all;
-	     rank++) {
+	for (int64_t rank = 0;
+	     a->n_missing < ANALYSIS_MAX_MISSING && a->n_missing < a->n_missing_all; rank++) {
 		if (next < a->n_ranks && a->ranks[next].rank == rank)
 			next++;
 		else
@@ -240,6 +216,8 @@ int select_ranks(struct rank_analysis *a)
 	}
 	return 0;
 }
+
+/* ---- the sum over devices ---- */
 
 #define MAX_DEVICES 64 /* of one rank; more share the last place */
 
@@ -275,11 +253,10 @@ static size_t place_of(struct tick *t, int32_t device)
 
 	while (i < t->n && t->devices[i] != device)
 		i++;
-	if (i < t->n)
-		return i;
-	if (t->n == MAX_DEVICES)
+	if (i == MAX_DEVICES)
 		return MAX_DEVICES - 1;
-	t->devices[t->n++] = device;
+	if (i == t->n)
+		t->devices[t->n++] = device;
 	return i;
 }
 
@@ -335,6 +312,18 @@ static void add_up(const struct stream *from, struct stream *to)
 	end_tick(&t, to);
 }
 
+/* Another stream of a rank, with room for as many samples as it has. NULL: no memory. */
+static struct stream *add_stream(struct rank_analysis *a, const struct rank *rank)
+{
+	struct stream *s = arena_alloc(&a->arena, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	*s = (struct stream){ .rank = rank->rank };
+	s->samples = arena_alloc(&a->arena, rank->stream->n * sizeof(*s->samples));
+	return s->samples ? s : NULL;
+}
+
 int devices_add_up(struct rank_analysis *a)
 {
 	for (size_t i = 0; i < a->n_ranks; i++) {
@@ -344,18 +333,16 @@ int devices_add_up(struct rank_analysis *a)
 		rank->total = rank->own;
 		if (!has_several(rank->own))
 			continue;
-		total = arena_alloc(&a->arena, sizeof(*total));
+		total = add_stream(a, rank);
 		if (!total)
-			return -ENOMEM;
-		*total = (struct stream){ .rank = rank->rank, .is_sorted = true };
-		total->samples = arena_alloc(&a->arena, rank->own->n * sizeof(struct sample));
-		if (!total->samples)
 			return -ENOMEM;
 		add_up(rank->own, total);
 		rank->total = total;
 	}
 	return 0;
 }
+
+/* ---- which records are stray ---- */
 
 #define MAX_PROCESSES 16 /* of one rank; where there are more none is stray */
 #define PER_STRAY 100	 /* records of a rank: so many for each that is stray */
@@ -397,11 +384,10 @@ static struct process *find_process(struct processes *p, uint64_t key)
 static void list_processes(const struct telemetry *t, const struct stream *s, struct processes *ret)
 {
 	for (size_t from = 0, to; from < s->n && !ret->is_full; from = to) {
-		uint32_t identity = s->samples[from].identity;
-		struct process *p = find_process(ret, strays_process(&t->identities[identity]));
+		const struct identity *id = identity_of(t, &s->samples[from]);
+		struct process *p = find_process(ret, strays_process(id));
 
-		for (to = from + 1; to < s->n && s->samples[to].identity == identity;)
-			to++;
+		to = stream_run_end(s, from);
 		if (!p)
 			return;
 		p->first = p->n ? p->first : from;
@@ -449,17 +435,13 @@ static size_t count_strays(const struct processes *p)
 static int copy_own(struct rank_analysis *a, struct rank *rank, struct processes *p)
 {
 	const struct process *main = find_main(p);
-	struct stream *own = arena_alloc(&a->arena, sizeof(*own));
 	const struct stream *s = rank->stream;
+	struct stream *own = add_stream(a, rank);
 
 	if (!own)
 		return -ENOMEM;
-	*own = (struct stream){ .rank = rank->rank, .is_sorted = true };
-	own->samples = arena_alloc(&a->arena, s->n * sizeof(*own->samples));
-	if (!own->samples)
-		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++) {
-		const struct identity *id = &a->telemetry->identities[s->samples[i].identity];
+		const struct identity *id = identity_of(a->telemetry, &s->samples[i]);
 
 		if (!is_stray(find_process(p, strays_process(id)), main))
 			own->samples[own->n++] = s->samples[i];
@@ -508,11 +490,20 @@ uint64_t strays_count(const struct rank_analysis *a)
 	return n;
 }
 
-static void add_records(struct buf *out, const struct rank_analysis *a)
+void strays_add_text(struct buf *out, const struct rank_analysis *a)
 {
+	size_t n_ranks = strays_count_ranks(a);
 	uint64_t n = strays_count(a);
 	const struct rank *rank = a->ranks;
 
+	if (n_ranks == 1)
+		buf_printf(out, " Rank %lld, which has a few records only and is",
+			   (long long)a->ranks[a->n_ranks - 1].rank);
+	else if (n_ranks > 0)
+		buf_printf(out, " %zu ranks, which have a few records only and are", n_ranks);
+	if (n_ranks > 0)
+		buf_printf(out, " none of the %lld that most records tell of, %s left out.",
+			   (long long)a->declared_size, n_ranks == 1 ? "is" : "are");
 	if (n == 0)
 		return;
 	while (rank->n_strays == 0)
@@ -524,63 +515,35 @@ static void add_records(struct buf *out, const struct rank_analysis *a)
 		   n == 1 ? "was" : "were");
 }
 
-static void add_ranks(struct buf *out, const struct rank_analysis *a, size_t n)
-{
-	if (n == 1)
-		buf_printf(out, " Rank %lld, which has a few records only and is",
-			   (long long)a->ranks[a->n_ranks - 1].rank);
-	else
-		buf_printf(out, " %zu ranks, which have a few records only and are", n);
-	buf_printf(out, " none of the %lld that most records tell of, %s left out.",
-		   (long long)a->declared_size, n == 1 ? "is" : "are");
-}
-
-void strays_add_text(struct buf *out, const struct rank_analysis *a)
-{
-	if (strays_count_ranks(a) > 0)
-		add_ranks(out, a, strays_count_ranks(a));
-	add_records(out, a);
-}
+/* ---- which ranks are mixed ---- */
 
 #define MAX_SEEN 8    /* processes that are remembered; more take turns only if these do */
 #define MIN_RETURNS 3 /* a process that ends writes one or two of its records late */
 
-/* Those seen last, and whether this one is among them, though others came since. */
-struct seen {
-	uint64_t processes[MAX_SEEN];
-	size_t n; /* so far, of which the last MAX_SEEN are there */
-};
-
-static bool returns(struct seen *seen, uint64_t process)
-{
-	size_t n = seen->n < MAX_SEEN ? seen->n : MAX_SEEN;
-
-	for (size_t i = 0; i < n; i++)
-		if (seen->processes[i] == process)
-			return true;
-	seen->processes[seen->n++ % MAX_SEEN] = process;
-	return false;
-}
-
 /* By one device: each may have a process that looks after it. */
 static bool is_mixed(const struct telemetry *t, const struct stream *s)
 {
-	struct seen seen = { .n = 0 };
-	uint32_t identity = UINT32_MAX; /* which none has */
-	uint64_t process = 0;
-	unsigned n_returns = 0;
+	uint64_t seen[MAX_SEEN], last = 0; /* the processes that began last; the last one */
+	size_t n_seen = 0, n_returns = 0;
 
-	for (size_t i = 0; i < s->n && n_returns < MIN_RETURNS; i++) {
-		uint64_t next;
+	for (size_t i = 0; i < s->n && n_returns < MIN_RETURNS; i = stream_run_end(s, i)) {
+		size_t from = n_seen < MAX_SEEN ? 0 : n_seen - MAX_SEEN, k = from;
+		uint64_t process;
 
-		if (s->samples[i].identity == identity ||
-		    s->samples[i].device != s->samples[0].device)
+		while (i < s->n && s->samples[i].device != s->samples[0].device)
+			i++;
+		if (i == s->n)
+			break;
+		process = strays_process(identity_of(t, &s->samples[i]));
+		if (i > 0 && process == last)
 			continue;
-		identity = s->samples[i].identity;
-		next = strays_process(&t->identities[identity]);
-		if (i == 0 || next != process)
-			n_returns += returns(&seen, next);
-		process = next;
+		last = process;
+		while (k < n_seen && seen[k % MAX_SEEN] != process)
+			k++;
+		if (k < n_seen)
+			n_returns++;
+		else
+			seen[n_seen++ % MAX_SEEN] = process;
 	}
 	return n_returns >= MIN_RETURNS;
 }

@@ -14,18 +14,24 @@
 #include "crossrank/reading/jtree.h"
 #include "crossrank/reading/records.h"
 
+struct row {
+	const char *at, *end; /* without its line end, and the carriage return before that */
+	size_t n;	      /* with these */
+	bool has_end;	      /* else the end of the file is its end */
+};
+
 /*
- * The length of the row at begin, without its line end; quotes may hold line ends. 1; 0: there is
- * none; -EFBIG: it is longer than a record may be.
+ * The row at begin; quotes may hold line ends. 1; 0: there is none; -EFBIG: it is longer than a
+ * record may be.
  */
-static int csv_find_row(struct records *r, size_t *ret_n, bool *ret_has_end)
+static int find_row(struct records *r, struct row *ret)
 {
 	size_t n = 0, n_lines = 0;
 	bool is_quoted = false;
+	int more = 1;
 
 	for (;;) {
 		const char *s = r->data + r->begin;
-		int more;
 
 		for (; n < r->end - r->begin && (is_quoted || s[n] != '\n'); n++) {
 			is_quoted ^= s[n] == '"';
@@ -33,14 +39,26 @@ static int csv_find_row(struct records *r, size_t *ret_n, bool *ret_has_end)
 			if (n_lines >= RECORDS_MAX_LINES)
 				return -EFBIG;
 		}
-		*ret_n = n;
-		*ret_has_end = n < r->end - r->begin;
-		if (*ret_has_end)
-			return 1;
+		if (n < r->end - r->begin || more <= 0) {
+			bool has_end = n < r->end - r->begin;
+
+			*ret = (struct row){ s, s + n - (n > 0 && s[n - 1] == '\r'), n + has_end,
+					     has_end };
+			return more < 0 ? more : has_end || n > 0;
+		}
 		more = records_fill(r);
-		if (more <= 0)
-			return more < 0 ? more : n > 0;
 	}
+}
+
+/* The next one that has more than spaces. */
+static int find_filled_row(struct records *r, struct row *ret)
+{
+	int more;
+
+	while ((more = find_row(r, ret)) > 0 &&
+	       (ret->end == ret->at || text_is_blank(ret->at, (size_t)(ret->end - ret->at))))
+		records_skip(r, ret->n);
+	return more;
 }
 
 /* Takes the cell at *at into cell and moves behind its comma. False: something stands behind a
@@ -62,34 +80,6 @@ static bool csv_take_cell(const char **at, const char *end, struct buf *cell)
 	}
 	*at = s < end ? s + 1 : s;
 	return s == end || *s == ',';
-}
-
-/* Where a row of n bytes ends: without the carriage return that some write before a line feed. */
-static const char *csv_row_end(const char *row, size_t n)
-{
-	return row + n - (n > 0 && row[n - 1] == '\r');
-}
-
-/* Nothing but spaces. */
-static bool csv_is_blank(const char *row, size_t n)
-{
-	const char *end = csv_row_end(row, n);
-
-	return end == row || text_is_blank(row, (size_t)(end - row));
-}
-
-/* Whether something stands in a column of the row of n bytes; the first is 0. */
-static bool csv_has_cell(const char *row, size_t n, size_t column)
-{
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	const char *at = row, *end = csv_row_end(row, n);
-
-	for (size_t i = 0; i < column && at < end; i++)
-		csv_take_cell(&at, end, &cell);
-	if (at == end)
-		return false;
-	csv_take_cell(&at, end, &cell);
-	return cell.len > 0;
 }
 
 /* Whether the last cell of a row, from at to end, is in quotes of which the last one closes it. */
@@ -133,69 +123,54 @@ static size_t find_column(const struct records *r, const char *name)
 	return i;
 }
 
-static bool has_column(const struct records *r, const char *name)
-{
-	return find_column(r, name) < r->n_columns;
-}
-
 /*
  * A column without which no row is a record; NULL: all are there. Older records, which have no
  * version, need a time alone.
  */
-static const char *find_missing(const struct records *r)
+static const char *find_missing(const struct records *r, bool has_versions)
 {
-	if (!has_column(r, "timestamp_ns") && !has_column(r, "timestamp"))
+	if (find_column(r, "timestamp_ns") == r->n_columns &&
+	    find_column(r, "timestamp") == r->n_columns)
 		return "timestamp_ns";
-	for (size_t i = 0; r->has_versions && i < EVENT_FIELDS; i++)
-		if (event_fields[i].is_required && !has_column(r, event_fields[i].name))
-			return event_fields[i].name;
+	for (const struct event_field *f = event_fields; f < event_fields + EVENT_FIELDS; f++)
+		if (has_versions && f->is_required && find_column(r, f->name) == r->n_columns)
+			return f->name;
 	return NULL;
 }
 
 /* Whether rows have a version: the first that is not blank tells. Without any row the heading. */
-static int find_versions(struct records *r)
+static int find_versions(struct records *r, bool *ret)
 {
-	size_t n, column = find_column(r, "schema_version");
-	bool has_end;
-	int more;
+	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+	size_t column = find_column(r, "schema_version"), i = 0;
+	struct row row;
+	int more = find_filled_row(r, &row);
 
-	r->has_versions = column < r->n_columns;
-	while ((more = csv_find_row(r, &n, &has_end)) > 0 && csv_is_blank(r->data + r->begin, n))
-		records_skip(r, n + has_end);
-	if (more > 0)
-		r->has_versions &= csv_has_cell(r->data + r->begin, n, column);
+	*ret = column < r->n_columns;
+	if (more > 0) {
+		for (; i <= column && row.at < row.end; i++)
+			csv_take_cell(&row.at, row.end, &cell);
+		*ret &= i > column && cell.len > 0;
+	}
 	return more < 0 && more != -EFBIG ? more : 0; /* which is told where the rows are read */
 }
 
-static int tell_no_more(struct records *r, struct record_text *ret)
-{
-	(void)r;
-	(void)ret;
-	return 0;
-}
-
-/*
- * One fault for the whole file. Nothing below a heading without a needed column can be a record. A
- * heading that does not end: the line ends are lost, or are no line feeds.
- */
+/* One fault for the whole file. */
 static int tell_bad_heading(struct records *r, struct record_text *ret)
 {
-	*ret = (struct record_text){ .line = 1, .reason = r->heading_fault };
-	if (r->heading_fault == REASON_BAD_HEADING)
-		ret->field = find_missing(r);
-	r->next = tell_no_more;
+	*ret = r->heading_fault;
+	r->is_done = true;
 	return 1;
 }
 
-/* The names of the row at begin, which has n bytes. -E2BIG: there are too many. */
-static int take_heading(struct records *r, size_t n)
+/* The names of the columns. -E2BIG: there are too many. */
+static int take_heading(struct records *r, struct row *row)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	const char *at = r->data + r->begin, *end = csv_row_end(at, n);
 	int e = 0;
 
-	while (at < end && e == 0) {
-		csv_take_cell(&at, end, &cell);
+	while (row->at < row->end && e == 0) {
+		csv_take_cell(&row->at, row->end, &cell);
 		e = buf_error(&cell) < 0 ? -ENOMEM : add_column(r, &cell);
 	}
 	return e;
@@ -242,10 +217,16 @@ static void add_cell(struct json *j, const struct csv_column *column, const stru
 		json_str_n(j, cell->data, cell->len);
 }
 
-/* False: it has another number of cells than the heading, or a stray quote. */
-static bool convert_row(struct records *r, const char *at, const char *end)
+/*
+ * False: it has another number of cells than the heading, or a stray quote. Of the last cell of a
+ * row that the end of the file ends any part may be missing, unless its quotes are closed, or it is
+ * metadata and JSON, which no part of it is: *ret_is_whole.
+ */
+static bool convert_row(struct records *r, const struct row *row, bool *ret_is_whole)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+	const struct csv_column *last = &r->columns[r->n_columns - 1];
+	const char *at = row->at, *end = row->end, *from = at;
 	bool ends_with_comma = at < end && end[-1] == ',', is_fine = true;
 	struct json j;
 	size_t i = 0;
@@ -255,10 +236,16 @@ static bool convert_row(struct records *r, const char *at, const char *end)
 	json_begin_object(&j);
 	for (; is_fine && i < r->n_columns && (at < end || (i > 0 && ends_with_comma)); i++) {
 		ends_with_comma &= at < end;
+		from = at;
 		is_fine = csv_take_cell(&at, end, &cell);
 		add_cell(&j, &r->columns[i], &cell);
 	}
 	json_end_object(&j);
+	/* A carriage return is as good as a line end. */
+	*ret_is_whole = row->has_end || end < row->at + row->n ||
+			(last->field == EVENT_METADATA ? cell.len > 0 && cell.data[0] == '{' &&
+								 jtree_is_valid(cell.data, cell.len)
+						       : csv_is_closed(from, end));
 	return is_fine && at == end && i == r->n_columns && buf_error(&cell) == 0;
 }
 
@@ -275,87 +262,56 @@ static int tell_broken(struct records *r, enum reason reason, struct record_text
 	return more < 0 ? more : 1;
 }
 
-/*
- * Whether a row that the end of the file ends is all there: of its last cell any part may be
- * missing, unless its quotes are closed, or it is metadata and JSON, which no part of it is.
- */
-static bool is_whole(const struct records *r, const char *at, const char *end)
-{
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	const struct csv_column *last = &r->columns[r->n_columns - 1];
-	const char *from = at;
-
-	for (size_t i = 0; i < r->n_columns; i++) {
-		from = at;
-		csv_take_cell(&at, end, &cell);
-	}
-	if (last->field >= 0 && event_fields[last->field].kind == FIELD_METADATA)
-		return cell.len > 0 && cell.data[0] == '{' && jtree_is_valid(cell.data, cell.len);
-	return csv_is_closed(from, end);
-}
-
-/* The row of n bytes; its reason where something is wrong with it. */
-static void take_row(struct records *r, size_t n, struct record_text *ret)
-{
-	const char *row = r->data + r->begin, *end = csv_row_end(row, n);
-
-	/* The writer makes text of any bytes: what is wrong with these is told here. */
-	if (!utf8_is_valid(row, (size_t)(end - row)))
-		ret->reason = REASON_BAD_UTF8;
-	else if (!convert_row(r, row, end))
-		ret->reason = REASON_BAD_CSV;
-	else if (ret->is_last && end == row + n && !is_whole(r, row, end))
-		ret->reason = REASON_CUT_CSV;
-}
-
 static int csv_next(struct records *r, struct record_text *ret)
 {
-	bool has_end;
-	size_t n;
-	int more;
+	struct row row;
+	int more = find_filled_row(r, &row);
+	bool is_whole;
 
-	while ((more = csv_find_row(r, &n, &has_end)) > 0) {
-		const char *row = r->data + r->begin;
-
-		*ret = (struct record_text){ .line = r->line, .is_last = !has_end };
-		if (!csv_is_blank(row, n)) {
-			take_row(r, n, ret);
-			if (ret->reason == REASON_BAD_CSV && memchr(row, '\n', n))
-				return tell_broken(r, REASON_BAD_CSV, ret);
-			records_skip(r, n + has_end);
-			if (buf_error(&r->row) < 0)
-				return -ENOMEM;
-			ret->text = r->row.data;
-			ret->n = r->row.len;
-			return 1;
-		}
-		records_skip(r, n + has_end);
-	}
-	return more == -EFBIG ? tell_broken(r, REASON_TOO_LONG, ret) : more;
+	if (more == -EFBIG)
+		return tell_broken(r, REASON_TOO_LONG, ret);
+	if (more <= 0)
+		return more;
+	*ret = (struct record_text){ .line = r->line, .is_last = !row.has_end };
+	/* The writer makes text of any bytes: what is wrong with these is told here. */
+	if (!utf8_is_valid(row.at, (size_t)(row.end - row.at)))
+		ret->reason = REASON_BAD_UTF8;
+	else if (!convert_row(r, &row, &is_whole))
+		ret->reason = REASON_BAD_CSV;
+	else if (!is_whole)
+		ret->reason = REASON_CUT_CSV;
+	if (ret->reason == REASON_BAD_CSV && memchr(row.at, '\n', row.n - row.has_end))
+		return tell_broken(r, REASON_BAD_CSV, ret);
+	records_skip(r, row.n);
+	ret->text = r->row.data;
+	ret->n = r->row.len;
+	return buf_error(&r->row) < 0 ? -ENOMEM : 1;
 }
 
 int csv_begin(struct records *r)
 {
-	bool has_end;
-	size_t n;
-	int more;
+	bool has_versions = false;
+	struct row row;
+	int more = find_row(r, &row);
 
 	r->next = csv_next;
-	more = csv_find_row(r, &n, &has_end);
+	r->heading_fault = (struct record_text){ .line = 1 };
 	if (more == 0)
 		return 0;
 	if (more > 0)
-		more = take_heading(r, n);
-	if (more == 0) {
-		records_skip(r, n + has_end);
-		more = find_versions(r);
-		if (more == 0 && find_missing(r))
-			r->heading_fault = REASON_BAD_HEADING;
-	} else if (more == -E2BIG || more == -EFBIG) {
-		r->heading_fault = REASON_TOO_LONG;
+		more = take_heading(r, &row);
+	if (more == -E2BIG || more == -EFBIG) {
+		/* A heading that does not end: the line ends are lost, or are no line feeds. */
+		r->heading_fault.reason = REASON_TOO_LONG;
 		more = 0;
+	} else if (more == 0) {
+		records_skip(r, row.n);
+		more = find_versions(r, &has_versions);
+		r->heading_fault.field = find_missing(r, has_versions);
+		if (r->heading_fault.field)
+			r->heading_fault.reason = REASON_BAD_HEADING;
 	}
-	if (r->heading_fault != REASON_NONE)
+	if (r->heading_fault.reason != REASON_NONE)
 		r->next = tell_bad_heading;
 	return more;
 }

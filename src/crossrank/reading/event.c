@@ -4,9 +4,7 @@
 
 #include "base/json.h"
 #include "base/macros.h"
-#include "base/map.h"
 #include "base/utf8.h"
-#include "crossrank/reading/jtree.h"
 
 static const struct {
 	const char *name, *words;
@@ -55,15 +53,16 @@ const char *reason_in_words(enum reason reason)
 #define AT(member) offsetof(struct telemetry_event, member)
 #define NAMED(name) #name, sizeof(#name) - 1
 #define ANY INT64_MIN, REASON_NONE
+#define COUNT(name) NAMED(name), FIELD_INT, true, AT(name), 0, REASON_OUT_OF_RANGE
+#define COUNT_OR_NULL(name) NAMED(name), FIELD_INT_OR_NULL, true, AT(name), 0, REASON_OUT_OF_RANGE
 
 /* In the order of the format; session_id comes beside it. */
 const struct event_field event_fields[EVENT_FIELDS] = {
-	{ NAMED(schema_version), FIELD_SCHEMA, true, 0, ANY },
-	{ NAMED(timestamp_ns), FIELD_INT, true, AT(timestamp_ns), 0, REASON_OUT_OF_RANGE },
+	[EVENT_VERSION] = { NAMED(schema_version), FIELD_SCHEMA, true, 0, ANY },
+	{ COUNT(timestamp_ns) },
 	[EVENT_TYPE] = { NAMED(event_type), FIELD_TEXT, true, AT(event_type), ANY },
 	{ NAMED(collector), FIELD_TEXT, true, AT(collector), ANY },
-	{ NAMED(sampling_interval_ms), FIELD_INT, true, AT(sampling_interval_ms), 0,
-	  REASON_OUT_OF_RANGE },
+	{ COUNT(sampling_interval_ms) },
 	{ NAMED(pid), FIELD_INT, true, AT(pid), -1, REASON_OUT_OF_RANGE },
 	{ NAMED(host), FIELD_TEXT, true, AT(host), ANY },
 	{ NAMED(job_id), FIELD_TEXT_OR_NULL, false, AT(job_id), ANY },
@@ -73,24 +72,17 @@ const struct event_field event_fields[EVENT_FIELDS] = {
 	[EVENT_WORLD_SIZE] = { NAMED(world_size), FIELD_INT, false, AT(world_size), 1,
 			       REASON_OUT_OF_RANGE },
 	{ NAMED(device_id), FIELD_INT, true, AT(device_id), ANY },
-	{ NAMED(allocator_allocated_bytes), FIELD_INT, true, AT(allocator_allocated_bytes), 0,
-	  REASON_OUT_OF_RANGE },
-	{ NAMED(allocator_reserved_bytes), FIELD_INT, true, AT(allocator_reserved_bytes), 0,
-	  REASON_OUT_OF_RANGE },
-	{ NAMED(allocator_active_bytes), FIELD_INT_OR_NULL, true, AT(allocator_active_bytes), 0,
-	  REASON_OUT_OF_RANGE },
-	{ NAMED(allocator_inactive_bytes), FIELD_INT_OR_NULL, true, AT(allocator_inactive_bytes), 0,
-	  REASON_OUT_OF_RANGE },
+	{ COUNT(allocator_allocated_bytes) },
+	{ COUNT(allocator_reserved_bytes) },
+	{ COUNT_OR_NULL(allocator_active_bytes) },
+	{ COUNT_OR_NULL(allocator_inactive_bytes) },
 	{ NAMED(allocator_change_bytes), FIELD_INT, true, AT(allocator_change_bytes), ANY },
-	{ NAMED(device_used_bytes), FIELD_INT, true, AT(device_used_bytes), 0,
-	  REASON_OUT_OF_RANGE },
-	{ NAMED(device_free_bytes), FIELD_INT_OR_NULL, true, AT(device_free_bytes), 0,
-	  REASON_OUT_OF_RANGE },
-	{ NAMED(device_total_bytes), FIELD_INT_OR_NULL, true, AT(device_total_bytes), 0,
-	  REASON_OUT_OF_RANGE },
+	{ COUNT(device_used_bytes) },
+	{ COUNT_OR_NULL(device_free_bytes) },
+	{ COUNT_OR_NULL(device_total_bytes) },
 	{ NAMED(context), FIELD_CONTEXT, true, AT(context), ANY },
-	{ NAMED(metadata), FIELD_METADATA, true, AT(metadata), ANY },
-	{ NAMED(session_id), FIELD_TEXT_OR_NULL, false, AT(session_id), ANY },
+	[EVENT_METADATA] = { NAMED(metadata), FIELD_METADATA, true, AT(metadata), ANY },
+	[EVENT_SESSION] = { NAMED(session_id), FIELD_TEXT_OR_NULL, false, AT(session_id), ANY },
 };
 
 int event_field_find(const char *name, size_t n)
@@ -221,43 +213,6 @@ bool text_is_sample(struct text type)
 
 #define SCHEMA_VERSION 2
 
-/* Numbers and words come out as they were written. */
-static void write_node(struct json *j, const struct jnode *node)
-{
-	CLEANUP(map_release) struct map last = MAP_INIT;
-	uint64_t at;
-
-	if (node->kind == JKIND_TEXT) {
-		json_str_n(j, node->text.s, node->text.n);
-	} else if (node->kind == JKIND_ARRAY) {
-		json_begin_array(j);
-		for (const struct jnode *c = node->first; c; c = c->next)
-			write_node(j, c);
-		json_end_array(j);
-	} else if (node->kind != JKIND_OBJECT) {
-		json_raw(j, node->text.s, node->text.n);
-	} else {
-		/* A repeated key has its first place and its last value, as in the reference. */
-		json_begin_object(j);
-		for (const struct jnode *c = node->first; c; c = c->next)
-			if (map_put(&last, hash_bytes(HASH_INIT, c->key.s, c->key.n),
-				    (uint64_t)(uintptr_t)c) < 0)
-				j->out->failed = true;
-		for (const struct jnode *c = node->first; c; c = c->next) {
-			uint64_t hash = hash_bytes(HASH_INIT, c->key.s, c->key.n);
-
-			if (!map_get(&last, hash, &at))
-				continue;
-			map_remove(&last, hash);
-			json_str_n(j, c->key.s, c->key.n);
-			buf_add_char(j->out, ':');
-			j->need_comma = false;
-			write_node(j, (const struct jnode *)(uintptr_t)at);
-		}
-		json_end_object(j);
-	}
-}
-
 void event_write_json(struct json *j, const struct telemetry_event *ev)
 {
 	json_begin_object(j);
@@ -268,10 +223,8 @@ void event_write_json(struct json *j, const struct telemetry_event *ev)
 		json_key(j, f->name);
 		if (f->kind == FIELD_SCHEMA)
 			json_i64(j, SCHEMA_VERSION);
-		else if (f->kind == FIELD_METADATA && ev->metadata)
-			write_node(j, ev->metadata);
 		else if (f->kind == FIELD_METADATA)
-			json_raw(j, "{}", 2);
+			json_raw(j, text->s ? text->s : "{}", text->s ? text->n : 2);
 		else if (f->kind == FIELD_INT_OR_NULL && *(const int64_t *)at == EVENT_UNKNOWN)
 			json_none(j);
 		else if (f->kind == FIELD_INT || f->kind == FIELD_INT_OR_NULL)

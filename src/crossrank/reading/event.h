@@ -91,8 +91,10 @@ struct telemetry_event {
 	int64_t device_free_bytes, device_total_bytes; /* may be unknown */
 	struct text event_type, collector, host;
 	struct text job_id, context, session_id; /* may be null */
+	/* Metadata, and what analysis looks at of them: clocks and a phase. */
+	struct text metadata; /* as JSON; s NULL: of an older record, or one like another */
 	struct event_clock clock;
-	const struct jnode *metadata; /* an object; NULL: nothing that analysis looks at */
+	const struct jnode *phase_scope; /* NULL: there is none */
 };
 
 enum field_kind {
@@ -117,7 +119,15 @@ struct event_field {
 
 #define EVENT_FIELDS 23
 /* Places in event_fields[]. */
-enum { EVENT_TYPE = 2, EVENT_RANK = 8, EVENT_LOCAL_RANK = 9, EVENT_WORLD_SIZE = 10 };
+enum {
+	EVENT_VERSION = 0,
+	EVENT_TYPE = 2,
+	EVENT_RANK = 8,
+	EVENT_LOCAL_RANK = 9,
+	EVENT_WORLD_SIZE = 10,
+	EVENT_METADATA = 21,
+	EVENT_SESSION = 22,
+};
 extern const struct event_field event_fields[EVENT_FIELDS];
 
 /* The index of a field, or -1. */
@@ -142,7 +152,7 @@ bool text_contains(struct text t, const char *word);
 /* "sample" in any case, as Unicode folds it. */
 bool text_is_sample(struct text type);
 
-/* The record as the JSON that it came from, or would have, in the order of the format. */
+/* The record as JSON, in the order of the format. */
 void event_write_json(struct json *j, const struct telemetry_event *ev);
 
 static inline int64_t *event_int(struct telemetry_event *ev, const struct event_field *f)

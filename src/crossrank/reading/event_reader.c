@@ -2,17 +2,31 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "crossrank/reading/jtree.h"
 
-#define SESSION_FIELD (EVENT_FIELDS - 1)
+void event_reader_release(struct event_reader *r)
+{
+	arena_release(&r->arena);
+	shapes_release(&r->shapes);
+}
+
+/* ---- values ---- */
 
 static bool is_null(const struct jnode *node)
 {
 	return !node || node->kind == JKIND_NULL;
+}
+
+static bool is_number(const struct jnode *node)
+{
+	return node && (node->kind == JKIND_INT || node->kind == JKIND_BIG_INT ||
+			node->kind == JKIND_FLOAT);
 }
 
 /* A text that is neither null nor blank, unless it may be. */
@@ -55,28 +69,64 @@ static enum reason take_int_or_null(const struct jnode *node, int64_t *ret)
 	return take_int(node, ret);
 }
 
-static enum reason take_field(const struct event_field *f, const struct jnode *node,
-			      struct telemetry_event *ev)
+/* ---- metadata ---- */
+
+/*
+ * Where metadata are looked up: in an object, and of an older record, which may have each of them
+ * as "metadata_NAME", too, in that first.
+ */
+struct metadata {
+	const struct jnode *object, *older; /* either may be NULL */
+};
+
+static const struct jnode *find_metadata(const struct metadata *m, const char *name)
 {
-	switch (f->kind) {
-	case FIELD_SCHEMA:
-		if (node->kind == JKIND_INT && node->integer == 2)
-			return REASON_NONE;
-		return REASON_BAD_SCHEMA_VERSION;
-	case FIELD_INT:
-		return take_int(node, event_int(ev, f));
-	case FIELD_INT_OR_NULL:
-		return take_int_or_null(node, event_int(ev, f));
-	case FIELD_METADATA:
-		if (node->kind != JKIND_OBJECT)
-			return REASON_METADATA_NOT_OBJECT;
-		ev->metadata = node;
-		return REASON_NONE;
-	case FIELD_CONTEXT:
-		return take_text(node, true, true, event_text(ev, f));
-	default:
-		return take_text(node, f->kind == FIELD_TEXT_OR_NULL, false, event_text(ev, f));
-	}
+	const struct jnode *node = NULL;
+	char flat[64];
+
+	snprintf(flat, sizeof(flat), "metadata_%s", name);
+	if (m->older)
+		node = jtree_find(m->older, flat);
+	return node || !m->object ? node : jtree_find(m->object, name);
+}
+
+/*
+ * What analysis looks at. A bound of the clock that is a text or below 0 bounds nothing. What is
+ * neither true nor false is not synchronised.
+ */
+static void take_metadata(const struct metadata *m, struct telemetry_event *ev)
+{
+	const struct jnode *node = find_metadata(m, "clock_error_ns");
+
+	if (node && node->kind == JKIND_INT && node->integer >= 0)
+		ev->clock.error_ns = node->integer;
+	else if (node && node->kind == JKIND_FLOAT && node->number >= 0 && node->number < 0x1p62)
+		ev->clock.error_ns = (int64_t)ceil(node->number);
+	else if (!is_null(node))
+		ev->clock.is_free = true;
+	node = find_metadata(m, "clock_synchronised");
+	if (!is_null(node) && (node->kind != JKIND_BOOL || !node->integer))
+		ev->clock.is_free = true;
+	node = find_metadata(m, "boot_id");
+	if (node && node->kind == JKIND_TEXT && node->text.n > 0)
+		ev->clock.boot_id = node->text;
+	node = find_metadata(m, "phase_scope");
+	if (node && node->kind == JKIND_OBJECT)
+		ev->phase_scope = node;
+}
+
+int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, struct arena *arena)
+{
+	struct jnode *node = NULL;
+	int r = jtree_parse(json, n, arena, &node);
+
+	if (r == 0 && node->kind != JKIND_OBJECT)
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	ev->metadata = node->raw;
+	take_metadata(&(struct metadata){ .object = node }, ev);
+	return 0;
 }
 
 /* ---- older records ---- */
@@ -85,189 +135,76 @@ static enum reason take_field(const struct event_field *f, const struct jnode *n
  * Records of the time before schema_version: what they lack gets a default, and
  * older names of fields are known. The rules are those of the reference.
  */
-#define METADATA_PREFIX "metadata_"
 #define BYTES_PER_MB (1024.0 * 1024.0)
 #define NO_DEVICE INT64_C(-1)
 
-struct legacy {
+struct older {
 	const struct jnode *record;
-	struct jnode metadata; /* merged */
+	struct metadata metadata;
 	struct telemetry_event *ev;
+	enum reason reason; /* the first that was found */
 };
 
-static const struct jnode *find(const struct legacy *l, const char *name)
+static void note(struct older *o, enum reason reason)
 {
-	return jtree_find(l->record, name);
+	o->reason = o->reason == REASON_NONE ? reason : o->reason;
+}
+
+static const struct jnode *find(const struct older *o, const char *name)
+{
+	return jtree_find(o->record, name);
 }
 
 /* What the record says, or its metadata. */
-static const struct jnode *find_either(const struct legacy *l, const char *name)
+static const struct jnode *find_either(const struct older *o, const char *name)
 {
-	const struct jnode *node = find(l, name);
+	const struct jnode *node = find(o, name);
 
-	return node ? node : jtree_find(&l->metadata, name);
+	return node ? node : find_metadata(&o->metadata, name);
 }
 
-/* ---- metadata ---- */
-
-static int add_metadata(struct legacy *l, struct arena *arena, const struct jnode *node,
-			struct text key)
+/* The same where null says nothing. */
+static const struct jnode *find_known(const struct older *o, const char *name)
 {
-	struct jnode *copy = arena_memdup(arena, node, sizeof(*node));
+	const struct jnode *node = find(o, name);
 
-	if (!copy)
-		return -ENOMEM;
-	copy->key = key;
-	copy->next = NULL;
-	if (l->metadata.last)
-		l->metadata.last->next = copy;
-	else
-		l->metadata.first = copy;
-	l->metadata.last = copy;
-	return 0;
+	return is_null(node) ? find_metadata(&o->metadata, name) : node;
 }
 
-/* The object "metadata", then every "metadata_NAME" as NAME. */
-static enum reason merge_metadata(struct legacy *l, struct arena *arena, int *ret_error)
+/* A whole number by its name, or by an older one. False: the record has neither. */
+static bool take_named(struct older *o, const char *name, const char *older_name, int64_t *ret)
 {
-	const struct jnode *given = find(l, "metadata");
-	size_t prefix = sizeof(METADATA_PREFIX) - 1;
+	const struct jnode *node = find(o, name);
 
-	if (!is_null(given) && given->kind != JKIND_OBJECT)
-		return REASON_METADATA_NOT_OBJECT;
-	l->metadata.kind = JKIND_OBJECT;
-	for (const struct jnode *c = given ? given->first : NULL; c; c = c->next)
-		if (add_metadata(l, arena, c, c->key) < 0)
-			*ret_error = -ENOMEM;
-	for (const struct jnode *c = l->record->first; c; c = c->next)
-		if (c->key.n >= prefix && memcmp(c->key.s, METADATA_PREFIX, prefix) == 0 &&
-		    add_metadata(l, arena, c,
-				 (struct text){ c->key.s + prefix, c->key.n - prefix }) < 0)
-			*ret_error = -ENOMEM;
-	return REASON_NONE;
+	if (!node && older_name)
+		node = find(o, older_name);
+	if (node)
+		note(o, take_int(node, ret));
+	return node != NULL;
 }
-
-/* What says who the rank is has its own fields. */
-static void strip_identity(struct jnode *metadata)
-{
-	static const char *const names[] = { "job_id", "rank", "local_rank", "world_size" };
-	struct jnode **link = &metadata->first, *last = NULL;
-
-	while (*link) {
-		bool is_identity = false;
-
-		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-			is_identity |= text_is((*link)->key, names[i]);
-		if (is_identity) {
-			*link = (*link)->next;
-			continue;
-		}
-		last = *link;
-		link = &last->next;
-	}
-	metadata->last = last;
-}
-
-/* ---- numbers ---- */
 
 /* A whole number of the given scale, cut towards zero. */
-static enum reason scale(const struct jnode *node, double factor, int64_t *ret)
+static void take_scaled(struct older *o, const struct jnode *node, double factor, int64_t *ret)
 {
 	double v = node->number * factor;
 
-	if (!(fabs(v) < 9.2e18))
-		return REASON_OUT_OF_RANGE;
-	*ret = (int64_t)v;
-	return REASON_NONE;
-}
-
-static bool is_number(const struct jnode *node)
-{
-	return node && (node->kind == JKIND_INT || node->kind == JKIND_BIG_INT ||
-			node->kind == JKIND_FLOAT);
-}
-
-static enum reason read_timestamp(struct legacy *l)
-{
-	const struct jnode *exact = find(l, "timestamp_ns"), *seconds = find(l, "timestamp");
-
-	if (exact)
-		return take_int(exact, &l->ev->timestamp_ns);
-	if (!is_number(seconds) || isnan(seconds->number))
-		return REASON_LEGACY_NO_TIMESTAMP;
-	return scale(seconds, 1e9, &l->ev->timestamp_ns);
-}
-
-/* The first of the names that the record has; *ret is untouched if it has none. */
-static enum reason read_first_int(struct legacy *l, const char *const names[], size_t n,
-				  int64_t *ret)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct jnode *node = find(l, names[i]);
-
-		if (node)
-			return take_int(node, ret);
-	}
-	return REASON_NONE;
-}
-
-/* Allocated memory by its name, an older one, or in MB; else what the device has in use. */
-static enum reason read_memory(struct legacy *l)
-{
-	static const char *const allocated[] = { "allocator_allocated_bytes", "memory_allocated" };
-	static const char *const reserved[] = { "allocator_reserved_bytes", "memory_reserved" };
-	static const char *const change[] = { "allocator_change_bytes", "memory_change" };
-	static const char *const used[] = { "device_used_bytes" };
-	const struct jnode *mb = find(l, "memory_mb");
-	struct telemetry_event *ev = l->ev;
-	enum reason reason;
-
-	if (find(l, allocated[0]) || find(l, allocated[1]))
-		reason = read_first_int(l, allocated, 2, &ev->allocator_allocated_bytes);
-	else if (is_number(mb))
-		reason = scale(mb, BYTES_PER_MB, &ev->allocator_allocated_bytes);
+	if (fabs(v) < 9.2e18)
+		*ret = (int64_t)v;
 	else
-		reason = read_first_int(l, used, 1, &ev->allocator_allocated_bytes);
-	ev->allocator_reserved_bytes = ev->device_used_bytes = ev->allocator_allocated_bytes;
-	if (reason == REASON_NONE)
-		reason = read_first_int(l, reserved, 2, &ev->allocator_reserved_bytes);
-	if (reason == REASON_NONE)
-		reason = read_first_int(l, change, 2, &ev->allocator_change_bytes);
-	if (reason == REASON_NONE)
-		reason = read_first_int(l, used, 1, &ev->device_used_bytes);
-	return reason;
+		note(o, REASON_OUT_OF_RANGE);
 }
 
-static enum reason read_counters(struct legacy *l)
+static void read_timestamp(struct older *o)
 {
-	static const char *const totals[] = { "total_memory", "device_total", "total_bytes" };
-	const struct jnode *given = find(l, "device_free_bytes");
-	const struct jnode *total = find(l, "device_total_bytes");
-	struct telemetry_event *ev = l->ev;
-	enum reason reason =
-		take_int_or_null(find(l, "allocator_active_bytes"), &ev->allocator_active_bytes);
+	const struct jnode *seconds = find(o, "timestamp");
 
-	for (size_t i = 0; !total && i < ARRAY_SIZE(totals); i++)
-		total = find(l, totals[i]);
-	for (size_t i = 0; !total && i < ARRAY_SIZE(totals); i++)
-		total = jtree_find(&l->metadata, totals[i]);
-	if (reason == REASON_NONE)
-		reason = take_int_or_null(find(l, "allocator_inactive_bytes"),
-					  &ev->allocator_inactive_bytes);
-	if (reason == REASON_NONE)
-		reason = take_int_or_null(total, &ev->device_total_bytes);
-	if (reason != REASON_NONE)
-		return reason;
-	if (given)
-		return take_int_or_null(given, &ev->device_free_bytes);
-	if (ev->device_total_bytes != EVENT_UNKNOWN && ev->device_used_bytes >= 0)
-		ev->device_free_bytes = ev->device_total_bytes > ev->device_used_bytes
-						? ev->device_total_bytes - ev->device_used_bytes
-						: 0;
-	return REASON_NONE;
+	if (take_named(o, "timestamp_ns", NULL, &o->ev->timestamp_ns))
+		return;
+	if (is_number(seconds) && !isnan(seconds->number))
+		take_scaled(o, seconds, 1e9, &o->ev->timestamp_ns);
+	else
+		note(o, REASON_LEGACY_NO_TIMESTAMP);
 }
-
-/* ---- the device ---- */
 
 /* "/GPU:0" and "cuda:1" are numbered; a CPU is no device. */
 static bool device_from_name(struct text name, int64_t *ret)
@@ -288,19 +225,55 @@ static bool device_from_name(struct text name, int64_t *ret)
 	return name.n >= 4 && text_contains((struct text){ name.s, 4 }, "/gpu");
 }
 
-static enum reason read_device(struct legacy *l)
+static void read_device(struct older *o)
 {
-	const struct jnode *id = find(l, "device_id"), *name = find(l, "device");
+	const struct jnode *name = find(o, "device");
 
-	if (id)
-		return take_int(id, &l->ev->device_id);
-	if (name && name->kind == JKIND_TEXT && device_from_name(name->text, &l->ev->device_id))
-		return REASON_NONE;
-	l->ev->device_id = find(l, "memory_mb") ? 0 : NO_DEVICE;
-	return REASON_NONE;
+	if (!take_named(o, "device_id", NULL, &o->ev->device_id) &&
+	    !(name && name->kind == JKIND_TEXT && device_from_name(name->text, &o->ev->device_id)))
+		o->ev->device_id = find(o, "memory_mb") ? 0 : NO_DEVICE;
 }
 
-/* ---- who it was ---- */
+/* Allocated memory by its name, an older one, or in MB; else what the device has in use. */
+static void read_memory(struct older *o)
+{
+	const struct jnode *mb = find(o, "memory_mb");
+	struct telemetry_event *ev = o->ev;
+
+	if (!take_named(o, "allocator_allocated_bytes", "memory_allocated",
+			&ev->allocator_allocated_bytes)) {
+		if (is_number(mb))
+			take_scaled(o, mb, BYTES_PER_MB, &ev->allocator_allocated_bytes);
+		else
+			take_named(o, "device_used_bytes", NULL, &ev->allocator_allocated_bytes);
+	}
+	ev->allocator_reserved_bytes = ev->device_used_bytes = ev->allocator_allocated_bytes;
+	take_named(o, "allocator_reserved_bytes", "memory_reserved", &ev->allocator_reserved_bytes);
+	take_named(o, "allocator_change_bytes", "memory_change", &ev->allocator_change_bytes);
+	take_named(o, "device_used_bytes", NULL, &ev->device_used_bytes);
+}
+
+static void read_counters(struct older *o)
+{
+	static const char *const totals[] = { "total_memory", "device_total", "total_bytes" };
+	const struct jnode *given = find(o, "device_free_bytes");
+	const struct jnode *total = find(o, "device_total_bytes");
+	struct telemetry_event *ev = o->ev;
+
+	for (size_t i = 0; !total && i < ARRAY_SIZE(totals); i++)
+		total = find(o, totals[i]);
+	for (size_t i = 0; !total && i < ARRAY_SIZE(totals); i++)
+		total = find_metadata(&o->metadata, totals[i]);
+	note(o, take_int_or_null(find(o, "allocator_active_bytes"), &ev->allocator_active_bytes));
+	note(o,
+	     take_int_or_null(find(o, "allocator_inactive_bytes"), &ev->allocator_inactive_bytes));
+	note(o, take_int_or_null(total, &ev->device_total_bytes));
+	note(o, take_int_or_null(given, &ev->device_free_bytes));
+	if (!given && ev->device_total_bytes != EVENT_UNKNOWN && ev->device_used_bytes >= 0)
+		ev->device_free_bytes = ev->device_total_bytes > ev->device_used_bytes
+						? ev->device_total_bytes - ev->device_used_bytes
+						: 0;
+}
 
 static const struct {
 	const char *backend, *collector;
@@ -323,109 +296,85 @@ static bool is_word(struct text t, const char *word)
 	return t.n == strlen(word) && text_contains(t, word);
 }
 
-static enum reason read_text_or(const struct jnode *node, const char *otherwise, struct text *ret)
+static const char *guess_collector(const struct older *o)
 {
-	*ret = (struct text){ otherwise, strlen(otherwise) };
-	return node ? take_text(node, false, false, ret) : REASON_NONE;
-}
-
-static const char *guess_collector(const struct legacy *l)
-{
-	const struct jnode *backend = find_either(l, "backend");
+	const struct jnode *backend = find_either(o, "backend");
 
 	if (backend && backend->kind == JKIND_TEXT)
 		for (size_t i = 0; i < ARRAY_SIZE(collectors); i++)
 			if (is_word(backend->text, collectors[i].backend))
 				return collectors[i].collector;
-	if (find(l, "memory_mb"))
+	if (find(o, "memory_mb"))
 		return "stormlog.tensorflow.memory_tracker";
-	if (find(l, "memory_allocated"))
-		return l->ev->device_id == NO_DEVICE ? "stormlog.cpu_tracker"
+	if (find(o, "memory_allocated"))
+		return o->ev->device_id == NO_DEVICE ? "stormlog.cpu_tracker"
 						     : "stormlog.cuda_tracker";
 	return "legacy.unknown";
 }
 
-static enum reason read_names(struct legacy *l)
+static void read_names(struct older *o)
 {
-	const struct jnode *type = find(l, "event_type"), *context = find(l, "context"),
-			   *collector = find(l, "collector"),
-			   *interval = find(l, "sampling_interval_ms"),
-			   *pid = find_either(l, "pid");
-	struct telemetry_event *ev = l->ev;
-	enum reason reason = read_text_or(type ? type : find(l, "type"), "sample", &ev->event_type);
+	const struct jnode *type = find(o, "event_type"), *host = find_either(o, "host"),
+			   *context = find(o, "context"), *collector = find(o, "collector"),
+			   *pid = find_either(o, "pid");
+	struct telemetry_event *ev = o->ev;
+	const char *guess = guess_collector(o);
 
-	if (reason == REASON_NONE)
-		reason = read_text_or(find_either(l, "host"), "unknown", &ev->host);
-	context = context ? context : find(l, "message");
-	if (reason == REASON_NONE && context)
-		reason = take_text(context, true, true, &ev->context);
-	if (!collector || take_text(collector, false, false, &ev->collector) != REASON_NONE)
-		read_text_or(NULL, guess_collector(l), &ev->collector);
-	if (reason == REASON_NONE && interval)
-		reason = take_int(interval, &ev->sampling_interval_ms);
-	if (reason == REASON_NONE && pid)
-		reason = take_int(pid, &ev->pid);
-	return reason;
+	ev->event_type = (struct text){ "sample", strlen("sample") };
+	ev->host = (struct text){ "unknown", strlen("unknown") };
+	ev->collector = (struct text){ guess, strlen(guess) };
+	type = type ? type : find(o, "type");
+	context = context ? context : find(o, "message");
+	if (type)
+		note(o, take_text(type, false, false, &ev->event_type));
+	if (host)
+		note(o, take_text(host, false, false, &ev->host));
+	if (context)
+		note(o, take_text(context, true, true, &ev->context));
+	if (collector)
+		take_text(collector, false, false, &ev->collector); /* else the guess stays */
+	take_named(o, "sampling_interval_ms", NULL, &ev->sampling_interval_ms);
+	if (pid)
+		note(o, take_int(pid, &ev->pid));
 }
 
-static const struct jnode *find_identity(const struct legacy *l, const char *name)
+static void read_identity(struct older *o)
 {
-	const struct jnode *node = find(l, name);
+	const struct jnode *job = find_known(o, "job_id"), *rank = find_known(o, "rank"),
+			   *local = find_known(o, "local_rank"),
+			   *size = find_known(o, "world_size");
+	struct telemetry_event *ev = o->ev;
 
-	return is_null(node) ? jtree_find(&l->metadata, name) : node;
-}
-
-static enum reason read_identity(struct legacy *l)
-{
-	static const struct {
-		const char *name;
-		size_t offset;
-	} rows[] = {
-		{ "rank", offsetof(struct telemetry_event, rank) },
-		{ "local_rank", offsetof(struct telemetry_event, local_rank) },
-		{ "world_size", offsetof(struct telemetry_event, world_size) },
-	};
-	const struct jnode *job = find_identity(l, "job_id");
-	enum reason reason = job ? take_text(job, true, false, &l->ev->job_id) : REASON_NONE;
-
-	for (size_t i = 0; reason == REASON_NONE && i < ARRAY_SIZE(rows); i++) {
-		const struct jnode *node = find_identity(l, rows[i].name);
-		int64_t *to = (int64_t *)(void *)((char *)l->ev + rows[i].offset);
-
-		if (i == 1)
-			*to = l->ev->rank;
-		if (!is_null(node))
-			reason = take_int(node, to);
-	}
+	if (job)
+		note(o, take_text(job, true, false, &ev->job_id));
+	note(o, is_null(rank) ? REASON_NONE : take_int(rank, &ev->rank));
+	ev->local_rank = ev->rank;
+	note(o, is_null(local) ? REASON_NONE : take_int(local, &ev->local_rank));
+	note(o, is_null(size) ? REASON_NONE : take_int(size, &ev->world_size));
 	/* A point of a time line that was merged before does not say how many ranks there are. */
-	if (reason == REASON_NONE && is_number(find(l, "aligned_timestamp_ns")) &&
-	    is_null(find_identity(l, "world_size")) && l->ev->rank < INT64_MAX)
-		l->ev->world_size = l->ev->rank + 1;
-	return reason;
+	if (is_number(find(o, "aligned_timestamp_ns")) && is_null(size) && ev->rank < INT64_MAX)
+		ev->world_size = ev->rank + 1;
 }
 
-/* A record without schema_version. Its fields have several names: none is told. */
-static struct refusal read_legacy(const struct jnode *record, struct arena *arena,
-				  struct telemetry_event *ret)
+/* A record without schema_version. */
+static enum reason read_older(const struct jnode *record, struct telemetry_event *ev)
 {
-	static enum reason (*const steps[])(struct legacy * l) = {
-		read_timestamp, read_device, read_memory, read_counters, read_names, read_identity,
-	};
-	struct legacy l = { .record = record, .ev = ret };
-	struct refusal refusal = { 0 };
+	const struct jnode *metadata = jtree_find(record, "metadata");
+	struct older o = { record, { metadata, record }, ev, REASON_NONE };
 	const char *field;
 
-	refusal.reason = merge_metadata(&l, arena, &refusal.error);
-	for (size_t i = 0; refusal.reason == REASON_NONE && i < ARRAY_SIZE(steps); i++)
-		refusal.reason = steps[i](&l);
-	if (refusal.reason != REASON_NONE)
-		return refusal;
-	strip_identity(&l.metadata);
-	ret->metadata = arena_memdup(arena, &l.metadata, sizeof(l.metadata));
-	if (!ret->metadata)
-		refusal.error = -ENOMEM;
-	refusal.reason = event_check(ret, &field);
-	return refusal;
+	if (is_null(metadata))
+		o.metadata.object = NULL;
+	else if (metadata->kind != JKIND_OBJECT)
+		return REASON_METADATA_NOT_OBJECT;
+	read_timestamp(&o);
+	read_device(&o);
+	read_memory(&o);
+	read_counters(&o);
+	read_names(&o);
+	read_identity(&o);
+	take_metadata(&o.metadata, ev);
+	return o.reason == REASON_NONE ? event_check(ev, &field) : o.reason;
 }
 
 /* ---- records of version 2 ---- */
@@ -435,9 +384,34 @@ static struct refusal refuse(enum reason reason, const char *field)
 	return (struct refusal){ reason, { field, field ? strlen(field) : 0 }, 0 };
 }
 
+static enum reason take_field(const struct event_field *f, const struct jnode *node,
+			      struct telemetry_event *ev)
+{
+	switch (f->kind) {
+	case FIELD_SCHEMA:
+		if (node->kind == JKIND_INT && node->integer == 2)
+			return REASON_NONE;
+		return REASON_BAD_SCHEMA_VERSION;
+	case FIELD_INT:
+		return take_int(node, event_int(ev, f));
+	case FIELD_INT_OR_NULL:
+		return take_int_or_null(node, event_int(ev, f));
+	case FIELD_METADATA:
+		if (node->kind != JKIND_OBJECT)
+			return REASON_METADATA_NOT_OBJECT;
+		ev->metadata = node->raw;
+		take_metadata(&(struct metadata){ .object = node }, ev);
+		return REASON_NONE;
+	case FIELD_CONTEXT:
+		return take_text(node, true, true, event_text(ev, f));
+	default:
+		return take_text(node, f->kind == FIELD_TEXT_OR_NULL, false, event_text(ev, f));
+	}
+}
+
 /* Of a repeated field the last value counts. seen: a bit for each. */
 static struct refusal read_v2(const struct jnode *record, const struct jnode *const *nodes,
-			      uint32_t seen, enum record_rule rule, struct telemetry_event *ev)
+			      uint32_t seen, struct telemetry_event *ev)
 {
 	const char *field = NULL;
 	enum reason reason;
@@ -445,12 +419,9 @@ static struct refusal read_v2(const struct jnode *record, const struct jnode *co
 	for (size_t i = 0; i < EVENT_FIELDS; i++)
 		if (event_fields[i].is_required && !nodes[i])
 			return refuse(REASON_MISSING_FIELD, event_fields[i].name);
-	for (const struct jnode *c = record->first; c; c = c->next) {
-		int i = event_field_find(c->key.s, c->key.n);
-
-		if (i < 0 || (i == SESSION_FIELD && rule != RECORD_SESSION))
+	for (const struct jnode *c = record->first; c; c = c->next)
+		if (event_field_find(c->key.s, c->key.n) < 0)
 			return (struct refusal){ REASON_UNKNOWN_FIELD, c->key, 0 };
-	}
 	for (size_t i = 0; i < EVENT_FIELDS; i++) {
 		reason = nodes[i] ? take_field(&event_fields[i], nodes[i], ev) : REASON_NONE;
 		if (reason != REASON_NONE)
@@ -461,61 +432,25 @@ static struct refusal read_v2(const struct jnode *record, const struct jnode *co
 	return refuse(reason, field);
 }
 
-/*
- * What proctor notes about the clock; anything else in metadata is not looked at here. A bound that
- * is a text or below 0 bounds nothing. What is neither true nor false is not synchronised.
- */
-static void take_clock(struct telemetry_event *ev)
+struct refusal event_read(struct event_reader *r, const char *text, size_t n,
+			  struct telemetry_event *ret)
 {
-	const struct jnode *node;
-
-	if (!ev->metadata)
-		return;
-	node = jtree_find(ev->metadata, "clock_error_ns");
-	if (node && node->kind == JKIND_INT && node->integer >= 0)
-		ev->clock.error_ns = node->integer;
-	else if (node && node->kind == JKIND_FLOAT && node->number >= 0 && node->number < 0x1p62)
-		ev->clock.error_ns = (int64_t)ceil(node->number);
-	else if (!is_null(node))
-		ev->clock.is_free = true;
-	node = jtree_find(ev->metadata, "clock_synchronised");
-	if (!is_null(node) && (node->kind != JKIND_BOOL || !node->integer))
-		ev->clock.is_free = true;
-	node = jtree_find(ev->metadata, "boot_id");
-	if (node && node->kind == JKIND_TEXT && node->text.n > 0)
-		ev->clock.boot_id = node->text;
-}
-
-int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, struct arena *arena)
-{
-	struct jnode *node = NULL;
-	int r = jtree_parse(json, n, arena, &node);
-
-	if (r == 0 && node->kind != JKIND_OBJECT)
-		r = -EINVAL;
-	if (r < 0)
-		return r;
-	ev->metadata = node;
-	take_clock(ev);
-	return 0;
-}
-
-struct refusal record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
-			   struct telemetry_event *ret)
-{
+	static const size_t before[] = { EVENT_SESSION, EVENT_VERSION }; /* are looked at first */
 	const struct jnode *nodes[EVENT_FIELDS] = { NULL };
-	static const size_t before[] = { SESSION_FIELD, 0 }; /* what is looked at first */
 	struct jnode *record = NULL;
 	struct refusal refusal;
 	uint32_t seen = 0;
-	int r;
+	int e;
 
+	if (shapes_read(&r->shapes, text, n, ret))
+		return refuse(REASON_NONE, NULL);
+	arena_reset(&r->arena);
 	event_init(ret);
 	if (!utf8_is_valid(text, n))
 		return refuse(REASON_BAD_UTF8, NULL);
-	r = jtree_parse(text, n, arena, &record);
-	if (r < 0)
-		return (struct refusal){ REASON_BAD_JSON, { 0 }, r == -ENOMEM ? r : 0 };
+	e = jtree_parse(text, n, &r->arena, &record);
+	if (e < 0)
+		return (struct refusal){ REASON_BAD_JSON, { 0 }, e == -ENOMEM ? e : 0 };
 	if (record->kind != JKIND_OBJECT)
 		return refuse(REASON_NOT_OBJECT, NULL);
 	for (const struct jnode *c = record->first; c; c = c->next) {
@@ -526,20 +461,19 @@ struct refusal record_read(const char *text, size_t n, enum record_rule rule, st
 			seen |= UINT32_C(1) << i;
 		}
 	}
-	if (rule == RECORD_STRICT && !nodes[0])
-		return refuse(REASON_MISSING_FIELD, event_fields[0].name);
 	for (size_t k = 0; k < ARRAY_SIZE(before); k++) {
 		const struct event_field *f = &event_fields[before[k]];
-		enum reason reason = REASON_NONE;
+		enum reason reason =
+			nodes[before[k]] ? take_field(f, nodes[before[k]], ret) : REASON_NONE;
 
-		if (nodes[before[k]] && (k == 0 ? rule == RECORD_SESSION : rule != RECORD_STRICT))
-			reason = take_field(f, nodes[before[k]], ret);
 		if (reason != REASON_NONE)
-			return refuse(reason, nodes[0] ? f->name : NULL);
+			return refuse(reason, nodes[EVENT_VERSION] ? f->name : NULL);
 	}
-	refusal = nodes[0] ? read_v2(record, nodes, seen, rule, ret)
-			   : read_legacy(record, arena, ret);
-	if (refusal.reason == REASON_NONE && refusal.error == 0)
-		take_clock(ret);
+	/* The fields of an older record have several names: none is told. */
+	if (!nodes[EVENT_VERSION])
+		return refuse(read_older(record, ret), NULL);
+	refusal = read_v2(record, nodes, seen, ret);
+	if (refusal.reason == REASON_NONE)
+		shapes_learn(&r->shapes, record, ret);
 	return refusal;
 }

@@ -1,34 +1,37 @@
 /*
  * event_reader - what one telemetry record says, and if it is refused, why.
+ *
+ * Reads records of version 2, and those of the time before it with defaults for what they lack.
  */
 #pragma once
 
-#include "base/arena.h"
 #include "crossrank/reading/event.h"
-#include "crossrank/reading/jtree.h"
+#include "crossrank/reading/shape.h"
 
-enum record_rule {
-	RECORD_STRICT, /* version 2 alone */
-	RECORD_LOAD,   /* and records of the time before it, with defaults for what they lack */
-	RECORD_SESSION /* and a session_id: what files of many ranks have */
+/* All zero: has read nothing yet. */
+struct event_reader {
+	struct arena arena; /* of the record that was read last */
+	struct shapes shapes;
 };
+
+void event_reader_release(struct event_reader *r);
 
 /* Why a record was refused. */
 struct refusal {
 	enum reason reason; /* REASON_NONE: it was not */
-	struct text field;  /* the arena's or a constant; s NULL: none, or an older record */
+	struct text field;  /* the reader's or a constant; s NULL: none, or an older record */
 	int error;	    /* -ENOMEM: memory ran out, and the rest says nothing */
 };
 
 /*
- * Reads the record in text[0..n). On REASON_NONE *ret is filled; its texts and metadata are the
- * arena's.
+ * Reads the record in text[0..n). On REASON_NONE *ret is filled; what it points at is valid as long
+ * as text, and until the next call.
  */
-struct refusal record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
-			   struct telemetry_event *ret);
+struct refusal event_read(struct event_reader *r, const char *text, size_t n,
+			  struct telemetry_event *ret);
 
 /*
- * For who makes records: metadata from the text of a JSON object, and what that says of the clock.
- * It must outlive the event, as the arena must. -EINVAL: no object; -ENOMEM.
+ * For who makes records: metadata from the text of a JSON object, and what that says of the clock
+ * and of a phase. Both it and the arena must outlive the event. -EINVAL: no object; -ENOMEM.
  */
 int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, struct arena *arena);

@@ -19,8 +19,6 @@ struct parser {
 	int depth;
 };
 
-static int parse_value(struct parser *p, struct jnode *node);
-
 static void skip_blanks(struct parser *p)
 {
 	while (p->at < p->end &&
@@ -48,88 +46,33 @@ static bool take_word(struct parser *p, const char *word)
 
 /* ---- texts ---- */
 
-static int hex_value(char c)
+/* What stands behind "\u". Half a pair stays one, as the reference keeps it. */
+static size_t take_unicode(struct parser *p, char *to)
 {
-	if (ascii_is_digit(c))
-		return c - '0';
-	c = ascii_to_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+	long v = utf8_read_hex4(p->at, p->end), low = -1;
 
-/* The four digits behind "\u". */
-static bool take_hex(struct parser *p, unsigned *ret)
-{
-	unsigned v = 0;
-
-	if (p->end - p->at < 4)
-		return false;
-	for (int i = 0; i < 4; i++) {
-		int digit = hex_value(p->at[i]);
-
-		if (digit < 0)
-			return false;
-		v = v << 4 | (unsigned)digit;
-	}
+	if (v < 0)
+		return 0;
 	p->at += 4;
-	*ret = v;
-	return true;
+	if (v >= 0xd800 && v <= 0xdbff && p->end - p->at >= 6 && p->at[0] == '\\' &&
+	    p->at[1] == 'u')
+		low = utf8_read_hex4(p->at + 2, p->end);
+	if (low >= 0xdc00 && low <= 0xdfff) {
+		v = 0x10000 + ((v - 0xd800) << 10 | (low - 0xdc00));
+		p->at += 6;
+	}
+	return utf8_put(to, (unsigned)v);
 }
 
-/* Half a pair stays one, in three bytes, as the reference keeps it. */
-static size_t put_code_point(char *to, unsigned c)
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xc0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xe0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		to[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | c >> 18);
-	to[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	to[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	to[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
-}
-
-static bool take_unicode(struct parser *p, unsigned *ret)
-{
-	const char *behind;
-	unsigned low;
-
-	if (!take_hex(p, ret))
-		return false;
-	behind = p->at;
-	if (*ret < 0xd800 || *ret > 0xdbff || !take_word(p, "\\u"))
-		return true;
-	if (take_hex(p, &low) && low >= 0xdc00 && low <= 0xdfff)
-		*ret = 0x10000 + ((*ret - 0xd800) << 10 | (low - 0xdc00));
-	else
-		p->at = behind;
-	return true;
-}
-
-/* What stands behind a backslash. Returns its length in to (at least 4 bytes); 0: no such escape.
- */
+/* What stands behind a backslash. Returns its length in to (UTF8_MAX_BYTES); 0: no such escape. */
 static size_t take_escape(struct parser *p, char *to)
 {
 	static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
 	const char *found;
-	unsigned c;
 
-	if (p->at >= p->end)
-		return 0;
 	if (take(p, 'u'))
-		return take_unicode(p, &c) ? put_code_point(to, c) : 0;
-	found = *p->at ? strchr(letters, *p->at) : NULL;
+		return take_unicode(p, to);
+	found = p->at < p->end && *p->at ? strchr(letters, *p->at) : NULL;
 	if (!found)
 		return 0;
 	p->at++;
@@ -137,33 +80,24 @@ static size_t take_escape(struct parser *p, char *to)
 	return 1;
 }
 
-/* The length of a text up to its closing quote, escapes and all; -1: none closes it. */
-static ssize_t raw_length(const struct parser *p)
-{
-	for (const char *s = p->at; s < p->end; s++) {
-		if (*s == '"')
-			return s - p->at;
-		if (*s == '\\')
-			s++;
-	}
-	return -1;
-}
-
 static int parse_text(struct parser *p, struct text *ret)
 {
-	ssize_t raw = raw_length(p);
-	char *to, scratch[4];
+	const char *close = p->at;
+	char scratch[UTF8_MAX_BYTES], *to = scratch;
 	size_t n = 0;
 
-	if (raw < 0) {
+	while (close < p->end && *close != '"')
+		close += *close == '\\' ? 2 : 1;
+	if (close >= p->end) {
 		p->at = p->end; /* which is where it was looked for */
 		return -EINVAL;
 	}
-	/* Unescaped it is never longer. */
-	to = p->arena ? arena_alloc(p->arena, (size_t)raw + 1) : scratch;
+	/* Without escapes it is never longer. */
+	if (p->arena)
+		to = arena_alloc(p->arena, (size_t)(close - p->at) + 1);
 	if (!to)
 		return -ENOMEM;
-	while (p->at < p->end && *p->at != '"') {
+	while (p->at < close) {
 		char *place = p->arena ? to + n : to;
 		size_t len = 1;
 
@@ -177,8 +111,7 @@ static int parse_text(struct parser *p, struct text *ret)
 			return -EINVAL;
 		n += len;
 	}
-	if (!take(p, '"'))
-		return -EINVAL;
+	p->at++;
 	if (p->arena)
 		to[n] = '\0';
 	*ret = (struct text){ p->arena ? to : "", n };
@@ -187,60 +120,115 @@ static int parse_text(struct parser *p, struct text *ret)
 
 /* ---- numbers ---- */
 
-static size_t take_digits(struct parser *p)
+static size_t skip_digits(const char **at, const char *end)
 {
-	const char *from = p->at;
+	const char *from = *at;
 
-	while (p->at < p->end && ascii_is_digit(*p->at))
-		p->at++;
-	return (size_t)(p->at - from);
+	while (*at < end && ascii_is_digit(**at))
+		(*at)++;
+	return (size_t)(*at - from);
 }
 
-/* The digits of a number; *ret_is_float if it has a point or an exponent. */
-static bool take_number(struct parser *p, bool *ret_is_float)
+bool jtree_skip_number(const char **at, const char *end, bool *ret_is_float)
 {
-	take(p, '-');
-	if (!take(p, '0') && take_digits(p) == 0)
+	const char *s = *at, *part;
+
+	s += s < end && *s == '-';
+	if (s < end && *s == '0')
+		s++;
+	else if (skip_digits(&s, end) == 0)
 		return false;
 	*ret_is_float = false;
-	if (p->end - p->at > 1 && p->at[0] == '.' && ascii_is_digit(p->at[1])) {
-		p->at++;
-		take_digits(p);
+	part = s + 1;
+	if (s < end && *s == '.' && skip_digits(&part, end) > 0) {
+		s = part;
 		*ret_is_float = true;
 	}
-	if (p->end - p->at > 1 && (p->at[0] == 'e' || p->at[0] == 'E')) {
-		const char *before = p->at++;
-
-		if (!take(p, '+'))
-			take(p, '-');
-		if (take_digits(p) == 0)
-			p->at = before;
-		else
+	part = s + 1;
+	if (s < end && (*s == 'e' || *s == 'E')) {
+		part += part < end && (*part == '+' || *part == '-');
+		if (skip_digits(&part, end) > 0) {
+			s = part;
 			*ret_is_float = true;
+		}
 	}
+	*at = s;
 	return true;
 }
 
-static int set_number(struct parser *p, const char *from, bool is_float, struct jnode *node)
+static int parse_number(struct parser *p, struct jnode *node)
 {
-	const char *copy;
+	const char *from = p->at, *copy;
+	bool is_float;
 
+	if (!jtree_skip_number(&p->at, p->end, &is_float))
+		return -EINVAL;
 	if (!p->arena)
 		return 0;
 	copy = arena_strndup(p->arena, from, (size_t)(p->at - from));
 	if (!copy)
 		return -ENOMEM;
 	node->kind = JKIND_FLOAT;
-	node->text = (struct text){ copy, (size_t)(p->at - from) };
 	if (num_parse_f64(copy, &node->number) < 0)
 		node->number = copy[0] == '-' ? -INFINITY : INFINITY;
-	if (is_float)
-		return 0;
-	node->kind = num_parse_i64(copy, &node->integer) == 0 ? JKIND_INT : JKIND_BIG_INT;
+	if (!is_float)
+		node->kind = num_parse_i64(copy, &node->integer) == 0 ? JKIND_INT : JKIND_BIG_INT;
 	return 0;
 }
 
-/* ---- words ---- */
+/* ---- what holds others ---- */
+
+static int parse_value(struct parser *p, struct jnode *node);
+
+/* Begins a child, in spare where nothing is kept. NULL: no memory. */
+static struct jnode *add_child(struct parser *p, struct jnode *parent, struct jnode *spare)
+{
+	struct jnode *child = p->arena ? arena_alloc(p->arena, sizeof(*child)) : spare;
+
+	if (!child)
+		return NULL;
+	*child = (struct jnode){ 0 };
+	if (!p->arena)
+		return child;
+	if (parent->last)
+		parent->last->next = child;
+	else
+		parent->first = child;
+	return parent->last = child;
+}
+
+static int parse_children(struct parser *p, struct jnode *node, char close)
+{
+	int r = 0;
+
+	if (++p->depth > MAX_DEPTH)
+		return -EINVAL;
+	skip_blanks(p);
+	if (take(p, close)) {
+		p->depth--;
+		return 0;
+	}
+	do {
+		struct jnode spare, *child = add_child(p, node, &spare);
+
+		if (!child)
+			return -ENOMEM;
+		skip_blanks(p);
+		if (node->kind == JKIND_OBJECT) {
+			r = take(p, '"') ? parse_text(p, &child->key) : -EINVAL;
+			skip_blanks(p);
+			if (r == 0 && !take(p, ':'))
+				r = -EINVAL;
+		}
+		if (r == 0)
+			r = parse_value(p, child);
+		skip_blanks(p);
+		if (r < 0)
+			return r;
+	} while (take(p, ','));
+	p->depth--;
+	return take(p, close) ? 0 : -EINVAL;
+}
 
 static const struct {
 	const char *word;
@@ -256,79 +244,8 @@ static const struct {
 	{ "-Infinity", JKIND_FLOAT, 0, -(double)INFINITY },
 };
 
-/* ---- what holds others ---- */
-
-static int add_child(struct parser *p, struct jnode *parent, struct jnode **ret)
+static int parse_any(struct parser *p, struct jnode *node)
 {
-	struct jnode *child;
-
-	if (!p->arena) {
-		(*ret)->kind = JKIND_NULL;
-		return 0;
-	}
-	child = arena_alloc(p->arena, sizeof(*child));
-	if (!child)
-		return -ENOMEM;
-	*child = (struct jnode){ 0 };
-	if (parent->last)
-		parent->last->next = child;
-	else
-		parent->first = child;
-	parent->last = child;
-	*ret = child;
-	return 0;
-}
-
-static int parse_key(struct parser *p, struct text *ret)
-{
-	int r;
-
-	skip_blanks(p);
-	if (!take(p, '"'))
-		return -EINVAL;
-	r = parse_text(p, ret);
-	skip_blanks(p);
-	return r < 0 ? r : take(p, ':') ? 0 : -EINVAL;
-}
-
-static int parse_children(struct parser *p, struct jnode *node, char close)
-{
-	int r;
-
-	if (++p->depth > MAX_DEPTH)
-		return -EINVAL;
-	skip_blanks(p);
-	if (take(p, close)) {
-		p->depth--;
-		return 0;
-	}
-	do {
-		struct jnode spare = { 0 }, *child = &spare;
-		struct text key = { 0 };
-
-		r = 0;
-		if (node->kind == JKIND_OBJECT)
-			r = parse_key(p, &key);
-		if (r == 0)
-			r = add_child(p, node, &child);
-		if (r < 0)
-			return r;
-		r = parse_value(p, child);
-		child->key = key;
-		skip_blanks(p);
-		if (r < 0)
-			return r;
-	} while (take(p, ','));
-	p->depth--;
-	return take(p, close) ? 0 : -EINVAL;
-}
-
-static int parse_value(struct parser *p, struct jnode *node)
-{
-	const char *from;
-	bool is_float;
-
-	skip_blanks(p);
 	if (take(p, '{')) {
 		node->kind = JKIND_OBJECT;
 		return parse_children(p, node, '}');
@@ -346,11 +263,21 @@ static int parse_value(struct parser *p, struct jnode *node)
 			node->kind = words[i].kind;
 			node->integer = words[i].integer;
 			node->number = words[i].number;
-			node->text = (struct text){ words[i].word, strlen(words[i].word) };
 			return 0;
 		}
+	return parse_number(p, node);
+}
+
+static int parse_value(struct parser *p, struct jnode *node)
+{
+	const char *from;
+	int r;
+
+	skip_blanks(p);
 	from = p->at;
-	return take_number(p, &is_float) ? set_number(p, from, is_float, node) : -EINVAL;
+	r = parse_any(p, node);
+	node->raw = (struct text){ from, (size_t)(p->at - from) };
+	return r;
 }
 
 static int parse_all(struct parser *p, struct jnode *node)
@@ -379,17 +306,15 @@ int jtree_parse(const char *text, size_t n, struct arena *arena, struct jnode **
 bool jtree_is_valid(const char *text, size_t n)
 {
 	struct parser p = { text, text + n, NULL, 0 };
-	struct jnode node = { 0 };
 
-	return parse_all(&p, &node) == 0;
+	return parse_all(&p, &(struct jnode){ 0 }) == 0;
 }
 
 bool jtree_is_cut(const char *text, size_t n)
 {
 	struct parser p = { text, text + n, NULL, 0 };
-	struct jnode node = { 0 };
 
-	return parse_all(&p, &node) < 0 && p.end - p.at <= LONGEST_WORD;
+	return parse_all(&p, &(struct jnode){ 0 }) < 0 && p.end - p.at <= LONGEST_WORD;
 }
 
 const struct jnode *jtree_find(const struct jnode *object, const char *name)

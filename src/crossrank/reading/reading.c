@@ -1,11 +1,12 @@
 #include "crossrank/reading/reading.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -53,9 +54,8 @@ void intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_faul
 
 void intake_release(struct intake *r)
 {
-	shapes_release(&r->shapes);
+	event_reader_release(&r->reader);
 	buf_release(&r->first_empty);
-	arena_release(&r->scratch);
 }
 
 /* ---- records ---- */
@@ -82,22 +82,17 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 static int take_record(struct intake *r, const char *name, const struct record_text *text)
 {
 	struct telemetry_event ev;
+	struct refusal refusal;
 
 	if (text->reason != REASON_NONE)
 		return tell_fault(
 			r, name, text, text->reason,
 			(struct text){ text->field, text->field ? strlen(text->field) : 0 });
-	if (!shapes_read(&r->shapes, text->text, text->n, &ev)) {
-		struct refusal refusal;
-
-		arena_reset(&r->scratch);
-		refusal = record_read(text->text, text->n, RECORD_SESSION, &r->scratch, &ev);
-		if (refusal.error < 0)
-			return refusal.error;
-		if (refusal.reason != REASON_NONE)
-			return tell_fault(r, name, text, refusal.reason, refusal.field);
-		shapes_learn(&r->shapes, text->text, text->n, &ev);
-	}
+	refusal = event_read(&r->reader, text->text, text->n, &ev);
+	if (refusal.error < 0)
+		return refusal.error;
+	if (refusal.reason != REASON_NONE)
+		return tell_fault(r, name, text, refusal.reason, refusal.field);
 	r->n_valid++;
 	return r->telemetry ? telemetry_add(r->telemetry, &ev) : 0;
 }
@@ -165,76 +160,71 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 
 /* ---- folders ---- */
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int by_name(const FTSENT **a, const FTSENT **b)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static int is_shown(const struct dirent *entry)
+static int read_file(struct intake *r, const char *path, struct err *err)
 {
-	return entry->d_name[0] != '.';
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	return intake_read_fd(r, fd, path, err);
 }
 
-static int read_path(struct intake *r, const char *path, int depth, struct err *err);
-
-/* A folder's entry: a folder, or a file with a name of telemetry. Links are not followed. */
-static int read_entry(struct intake *r, const char *folder, const char *name, int depth,
-		      struct err *err)
+/* A folder, or a file with a name of telemetry. Below what was named links are not followed. */
+static int read_entry(struct intake *r, FTS *tree, FTSENT *entry, struct err *err)
 {
-	CLEANUP(buf_release) struct buf path = BUF_INIT;
-	struct stat st;
+	bool is_named = entry->fts_level == FTS_ROOTLEVEL;
 
-	buf_printf(&path, "%s/%s", folder, name);
-	if (buf_error(&path) < 0)
-		return -ENOMEM;
-	if (lstat(path.data, &st) < 0)
-		return 0; /* gone since */
-	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || records_hint_of(name) == HINT_NONE))
+	if (!is_named && entry->fts_name[0] == '.') {
+		fts_set(tree, entry, FTS_SKIP);
 		return 0;
-	return read_path(r, path.data, depth + 1, err);
+	}
+	switch (entry->fts_info) {
+	case FTS_D:
+		return entry->fts_level < MAX_FOLDER_DEPTH
+			       ? 0
+			       : err_set(err, -ELOOP,
+					 "%s is deeper than %d folders below the one that was "
+					 "named: name one that is nearer",
+					 entry->fts_path, MAX_FOLDER_DEPTH);
+	case FTS_DNR:
+		return err_set(err, -entry->fts_errno, "cannot read the folder %s: %s",
+			       entry->fts_path, strerror(entry->fts_errno));
+	case FTS_F:
+		return is_named || records_hint_of(entry->fts_name) != HINT_NONE
+			       ? read_file(r, entry->fts_path, err)
+			       : 0;
+	default: /* only what is named may be of another kind: a pipe, say */
+		return is_named && entry->fts_info != FTS_DP ? read_file(r, entry->fts_path, err)
+							     : 0;
+	}
 }
 
-static int read_folder(struct intake *r, const char *path, int depth, struct err *err)
+static void close_tree(FTS **tree)
 {
-	struct dirent **entries = NULL;
-	int n, e = 0;
-
-	if (depth >= MAX_FOLDER_DEPTH)
-		return err_set(err, -ELOOP,
-			       "%s is deeper than %d folders below the one that was named: name "
-			       "one that is nearer",
-			       path, MAX_FOLDER_DEPTH);
-	n = scandir(path, &entries, is_shown, by_name);
-	if (n < 0)
-		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		if (e == 0)
-			e = read_entry(r, path, entries[i]->d_name, depth, err);
-		free(entries[i]);
-	}
-	free(entries);
-	return e;
+	if (*tree)
+		fts_close(*tree);
 }
 
-static int read_path(struct intake *r, const char *path, int depth, struct err *err)
+static int read_path(struct intake *r, const char *path, struct err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), e;
-	uint64_t n_files;
-	struct stat st;
+	char *const paths[] = { (char *)path, NULL };
+	CLEANUP(close_tree)
+	FTS *tree = fts_open(paths, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+	uint64_t n_files = r->n_files;
+	FTSENT *entry = NULL;
+	int e = 0;
 
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		e = -errno;
-		if (fd >= 0)
-			close(fd);
-		return err_set(err, e, "cannot read %s: %s", path, strerror(-e));
-	}
-	if (!S_ISDIR(st.st_mode))
-		return intake_read_fd(r, fd, path, err);
-	close(fd);
-	n_files = r->n_files;
-	e = read_folder(r, path, depth, err);
+	if (!tree)
+		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	while (e == 0 && (entry = fts_read(tree)))
+		e = read_entry(r, tree, entry, err);
 	/* The user who names a folder means files in it. */
-	if (e == 0 && depth == 0 && r->n_files == n_files)
+	if (e == 0 && r->n_files == n_files)
 		return err_set(err, -ENOENT,
 			       "no file in the folder %s has a name that ends in .jsonl, .ndjson, "
 			       ".json or .csv, with or without .gz or .zst",
@@ -247,7 +237,7 @@ int intake_read(struct intake *r, const char *path, struct err *err)
 	int fd;
 
 	if (strcmp(path, "-") != 0)
-		return read_path(r, path, 0, err);
+		return read_path(r, path, err);
 	fd = dup(STDIN_FILENO);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot read standard input: %s", strerror(errno));

@@ -6,7 +6,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "crossrank/reading/event_reader.h"
-#include "crossrank/reading/shape.h"
 #include "crossrank/reading/telemetry.h"
 
 /* A record that was refused. */
@@ -33,8 +32,7 @@ struct intake {
 	uint64_t n_empty;	/* files without any record */
 	struct buf first_empty; /* the name of the first one */
 	/* Inside. */
-	struct shapes shapes;
-	struct arena scratch;
+	struct event_reader reader;
 };
 
 void intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault, void *ctx);

@@ -95,8 +95,8 @@ static int find_line(struct records *r, size_t *ret_n)
 
 static bool is_blank_line(const char *s, size_t n)
 {
-	return n == 0 || ((unsigned char)s[0] <= ' ' && text_is_blank(s, n)) ||
-	       ((unsigned char)s[0] >= 0x80 && text_is_blank(s, n));
+	return n == 0 ||
+	       (((unsigned char)s[0] <= ' ' || (unsigned char)s[0] >= 0x80) && text_is_blank(s, n));
 }
 
 static int records_next_line(struct records *r, struct record_text *ret)
@@ -138,141 +138,29 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* ---- where the first element is ---- */
-
-struct cursor {
-	const char *at, *end;
-};
-
-static void skip_space(struct cursor *c)
-{
-	while (c->at < c->end && is_space(*c->at))
-		c->at++;
-}
-
-/* Behind the text that begins at the cursor; false: it does not end here. */
-static bool skip_text(struct cursor *c)
-{
-	for (c->at++; c->at < c->end; c->at++) {
-		if (*c->at == '\\')
-			c->at++;
-		else if (*c->at == '"')
-			return ++c->at <= c->end;
-	}
-	return false;
-}
-
-/* Behind a value of an object: at its comma or brace. */
-static bool skip_value(struct cursor *c)
-{
-	int depth = 0;
-
-	while (c->at < c->end) {
-		char ch = *c->at;
-
-		if (ch == '"') {
-			if (!skip_text(c))
-				return false;
-			continue;
-		}
-		if (depth == 0 && (ch == ',' || ch == '}'))
-			return true;
-		depth += ch == '{' || ch == '[';
-		depth -= ch == '}' || ch == ']';
-		c->at++;
-	}
-	return false;
-}
-
-/* The cursor is behind '{': moves it behind the '[' of "events". */
-static bool find_events(struct cursor *c)
-{
-	static const char name[] = "\"events\"";
-
-	for (;;) {
-		const char *key;
-		bool is_events;
-
-		skip_space(c);
-		key = c->at;
-		if (c->at >= c->end || *c->at != '"' || !skip_text(c))
-			return false;
-		is_events = (size_t)(c->at - key) == sizeof(name) - 1 &&
-			    memcmp(key, name, sizeof(name) - 1) == 0;
-		skip_space(c);
-		if (c->at >= c->end || *c->at++ != ':')
-			return false;
-		skip_space(c);
-		if (is_events && c->at < c->end && *c->at == '[') {
-			c->at++;
-			return true;
-		}
-		if (!skip_value(c) || *c->at++ != ',')
-			return false;
-	}
-}
-
-/* A record over several lines: as printed for people, with nothing behind its brace. */
-static bool is_spread_record(const struct records *r, const char *brace)
-{
-	const char *end = r->data + r->end, *s = brace + 1;
-
-	while (s < end && *s != '\n' && is_space(*s))
-		s++;
-	return s < end && *s == '\n';
-}
-
-/* Where a document of that kind begins with its first element; false: it is none. */
-static bool elements_begin(struct records *r)
-{
-	struct cursor c = { r->data + r->begin, r->data + r->end };
-	const char *first;
-
-	skip_space(&c);
-	first = c.at;
-	if (c.at >= c.end || (*c.at != '[' && *c.at != '{'))
-		return false;
-	c.at++;
-	if (*first == '{' && !find_events(&c)) {
-		if (!is_spread_record(r, first))
-			return false;
-		c.at = first;
-		r->is_single = true;
-	} else {
-		buf_add(&r->around, first, (size_t)(c.at - first));
-	}
-	records_skip(r, (size_t)(c.at - (r->data + r->begin)));
-	return true;
-}
-
-/* ---- one after the other ---- */
-
-/* Where the element at begin ends: at a comma or bracket that is not its own. */
+/* How far a value was looked through. */
 struct extent {
 	size_t n, n_lines;
 	int depth;
 	bool is_in_text;
 };
 
-static bool find_end(const struct records *r, struct extent *e)
+/* Goes on to the comma or the closing bracket that is not its own. False: that is not in s[0..n),
+ * or behind max_lines. */
+static bool find_end(const char *s, size_t n, char closing, size_t max_lines, struct extent *e)
 {
-	const char *s = r->data + r->begin;
-	size_t n = r->end - r->begin;
-
-	for (; e->n < n && e->n_lines < RECORDS_MAX_LINES; e->n++) {
+	for (; e->n < n && e->n_lines < max_lines; e->n++) {
 		char c = s[e->n];
 
 		e->n_lines += c == '\n';
 		if (e->is_in_text) {
-			if (c == '\\')
-				e->n++;
-			else if (c == '"')
-				e->is_in_text = false;
+			e->n += c == '\\';
+			e->is_in_text = c != '"';
 			continue;
 		}
 		if (c == '"')
 			e->is_in_text = true;
-		else if (e->depth == 0 && (c == ',' || c == ']'))
+		else if (e->depth == 0 && (c == ',' || c == closing))
 			return true;
 		else if (c == '{' || c == '[')
 			e->depth++;
@@ -281,6 +169,69 @@ static bool find_end(const struct records *r, struct extent *e)
 	}
 	return false;
 }
+
+/* ---- where the first element is ---- */
+
+static const char *skip_space(const char *s, const char *end)
+{
+	while (s < end && is_space(*s))
+		s++;
+	return s;
+}
+
+/* Behind the '[' of "events" in the object that begins at s; NULL: it has none, or too far away. */
+static const char *find_events(const char *s, const char *end)
+{
+	static const char *const words[] = { "\"events\"", ":", "[" };
+
+	for (;;) {
+		struct extent member = { 0 };
+		const char *at = ++s; /* behind the brace, or a comma */
+		size_t i = 0;
+
+		for (; i < ARRAY_SIZE(words); i++) {
+			size_t n = strlen(words[i]);
+
+			at = skip_space(at, end);
+			if ((size_t)(end - at) < n || memcmp(at, words[i], n) != 0)
+				break;
+			at += n;
+		}
+		if (i == ARRAY_SIZE(words))
+			return at;
+		if (!find_end(s, (size_t)(end - s), '}', SIZE_MAX, &member) || s[member.n] != ',')
+			return NULL;
+		s += member.n;
+	}
+}
+
+/* Where a document of that kind begins with its first element; false: it is none. */
+static bool elements_begin(struct records *r)
+{
+	const char *begin = r->data + r->begin, *end = r->data + r->end;
+	const char *first = skip_space(begin, end), *at = first;
+
+	if (first < end && *first == '[') {
+		at++;
+	} else if (first < end && *first == '{') {
+		at = find_events(first, end);
+		/* A record over several lines, as printed for people: nothing is behind its brace.
+		 */
+		for (const char *s = first + 1; !at && s < end && is_space(*s) && !r->is_single;
+		     s++)
+			r->is_single = *s == '\n';
+		if (!at && !r->is_single)
+			return false;
+		at = at ? at : first;
+	} else {
+		return false;
+	}
+	buf_add(&r->around, first, (size_t)(at - first));
+	records_skip(r, (size_t)(at - begin));
+	return true;
+}
+
+/* ---- one after the other ---- */
 
 /* The byte that is next but white space; 0 at the end. */
 static int peek(struct records *r, char *ret)
@@ -339,21 +290,14 @@ static int bad_end(struct records *r, struct record_text *ret)
 /* To the next line that begins like an element, or like the end of the array. 1; 0: none does. */
 static int find_next_start(struct records *r)
 {
+	char c = '\0';
 	int more;
 
-	while ((more = records_skip_line(r)) > 0) {
-		while (more > 0) {
-			while (r->begin < r->end && is_space(r->data[r->begin]) &&
-			       r->data[r->begin] != '\n')
-				r->begin++;
-			if (r->begin < r->end)
-				break;
-			more = records_fill(r);
-		}
-		if (more < 0 ||
-		    (more > 0 && (r->data[r->begin] == '{' || r->data[r->begin] == ']')))
-			return more;
-	}
+	do {
+		more = records_skip_line(r);
+		if (more > 0)
+			more = peek(r, &c);
+	} while (more > 0 && c != '{' && c != ']');
 	return more;
 }
 
@@ -374,17 +318,14 @@ static int tell_broken(struct records *r, enum reason reason, size_t n, struct r
 	return 1;
 }
 
-static bool is_whole(const char *s, size_t n)
-{
-	return !memchr(s, '\n', n) || jtree_is_valid(s, n);
-}
-
 static int take_element(struct records *r, struct record_text *ret)
 {
 	struct extent e = { 0 };
+	bool is_whole;
 	int more = 1;
 
-	while (more > 0 && e.n_lines < RECORDS_MAX_LINES && !find_end(r, &e)) {
+	while (more > 0 && e.n_lines < RECORDS_MAX_LINES &&
+	       !find_end(r->data + r->begin, r->end - r->begin, ']', RECORDS_MAX_LINES, &e)) {
 		/* An escape may have led past what was there. */
 		e.n = e.n < r->end - r->begin ? e.n : r->end - r->begin;
 		if (e.n_lines < RECORDS_MAX_LINES)
@@ -398,7 +339,9 @@ static int take_element(struct records *r, struct record_text *ret)
 	if (more < 0)
 		return tell_broken(r, REASON_TOO_LONG, e.n, ret);
 	/* Cut in its middle it is one fault; cut behind it, the missing bracket is. */
-	if (more == 0 ? !jtree_is_valid(ret->text, ret->n) : !is_whole(ret->text, ret->n))
+	is_whole =
+		(more > 0 && !memchr(ret->text, '\n', ret->n)) || jtree_is_valid(ret->text, ret->n);
+	if (!is_whole)
 		return tell_broken(r, REASON_BAD_JSON, e.n, ret);
 	r->wants_comma = true;
 	records_skip(r, ret->n);
@@ -440,8 +383,6 @@ static int elements_next(struct records *r, struct record_text *ret)
 	int more;
 
 	*ret = (struct record_text){ 0 };
-	if (r->is_done)
-		return 0;
 	if (r->is_single)
 		return take_all(r, ret);
 	more = peek(r, &c);
@@ -561,5 +502,5 @@ struct records *records_close(struct records *r)
 
 int records_next(struct records *r, struct record_text *ret)
 {
-	return r->next(r, ret);
+	return r->is_done ? 0 : r->next(r, ret);
 }

@@ -81,8 +81,7 @@ struct records {
 	struct buf row;
 	struct csv_column *columns;
 	size_t n_columns;
-	bool has_versions; /* of the records; else they are older ones */
-	enum reason heading_fault;
+	struct record_text heading_fault; /* if any: no row below it can be a record */
 };
 
 /* Reads more. 1: there is more; 0: the end; -EFBIG: the record is longer than allowed. */

@@ -2,12 +2,12 @@
  * shape - telemetry records that are like one before them.
  *
  * Nearly all lines of a writer are its last one with other values. A shape is a record that
- * record_read() took, with the places of its numbers and names. A line with the same bytes between
- * them is read by comparing and counting digits.
+ * event_read() took with care, with the places of its numbers and names. A line with the same bytes
+ * between them is read by comparing and counting digits.
  *
- * It only says yes: a sample that it takes is what record_read() would have made of it, but for the
- * metadata, of which analysis looks at the clock alone. All else is left to that one, which knows
- * the reason of a refusal.
+ * It only says yes: a sample that it takes is what the careful reader would have made of it, but
+ * for the metadata, of which analysis looks at the clock alone. All else is left to that one, which
+ * knows the reason of a refusal.
  */
 #pragma once
 
@@ -18,8 +18,7 @@
 
 struct shape {
 	struct arena arena;
-	const char *text; /* NULL: none was learned */
-	size_t n;
+	struct text text; /* s NULL: none was learned */
 	struct telemetry_event event;
 	uint32_t seen; /* a bit for each field */
 	struct shape_value {
@@ -42,5 +41,5 @@ void shapes_release(struct shapes *s);
 /* True: *ret is the record, its texts valid as long as text, and until the next call. */
 bool shapes_read(struct shapes *s, const char *text, size_t n, struct telemetry_event *ret);
 
-/* After record_read() took the text. What is no sample is not learned. */
-void shapes_learn(struct shapes *s, const char *text, size_t n, const struct telemetry_event *ev);
+/* The record of version 2 that ev was made of. What is no sample is not learned. */
+void shapes_learn(struct shapes *s, const struct jnode *record, const struct telemetry_event *ev);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/macros.h"
 #include "crossrank/reading/jtree.h"
@@ -24,17 +25,13 @@ static bool names_one(struct text t)
 }
 
 /* Collective operations are named by the type, the context, or the phase that begins. */
-static bool is_collective(const struct telemetry_event *ev)
+static bool is_collective(const struct telemetry_event *ev, bool is_sample)
 {
-	const struct jnode *scope, *name;
+	const struct jnode *name = ev->phase_scope ? jtree_find(ev->phase_scope, "name") : NULL;
 
-	if (text_is_sample(ev->event_type))
-		return ev->context.s && names_one(ev->context);
-	if (names_one(ev->event_type) || names_one(ev->context))
-		return true;
-	scope = ev->metadata ? jtree_find(ev->metadata, "phase_scope") : NULL;
-	name = scope ? jtree_find(scope, "name") : NULL;
-	return name && name->kind == JKIND_TEXT && names_one(name->text);
+	return names_one(ev->context) ||
+	       (!is_sample && (names_one(ev->event_type) ||
+			       (name && name->kind == JKIND_TEXT && names_one(name->text))));
 }
 
 /* ---- memory ---- */
@@ -69,21 +66,6 @@ struct telemetry *telemetry_free(struct telemetry *t)
 void telemetry_cleanup(struct telemetry **t)
 {
 	*t = telemetry_free(*t);
-}
-
-/* Makes room for one more of an array that doubles: at powers of two there is none. */
-static int grow(void *array_ptr, size_t n, size_t size)
-{
-	void **array = array_ptr;
-	void *bigger;
-
-	if (n != 0 && (n & (n - 1)) != 0)
-		return 0;
-	bigger = reallocarray(*array, n ? n * 2 : 1, size);
-	if (!bigger)
-		return -ENOMEM;
-	*array = bigger;
-	return 0;
 }
 
 /* ---- identities ---- */
@@ -136,42 +118,32 @@ static int add_identity(struct telemetry *t, const struct telemetry_event *ev)
 		return -E2BIG;
 	if (copy_text(t, &id.job_id) < 0 || copy_text(t, &id.host) < 0 ||
 	    copy_text(t, &id.session_id) < 0 || copy_text(t, &id.clock.boot_id) < 0 ||
-	    grow(&t->identities, t->n_identities, sizeof(id)) < 0)
+	    ARRAY_RESERVE(t->identities, t->identities_cap, t->n_identities + 1) < 0)
 		return -ENOMEM;
 	t->identities[t->n_identities++] = id;
 	return 0;
 }
 
 /* Different identities with one hash lie under hash, hash + 1, … */
-static int look_up(struct telemetry *t, const struct telemetry_event *ev, uint32_t *ret)
-{
-	uint64_t hash = hash_identity(ev), found;
-	int r;
-
-	for (; map_get(&t->by_hash, hash, &found); hash++)
-		if (is_same(&t->identities[found], ev)) {
-			*ret = (uint32_t)found;
-			return 0;
-		}
-	r = add_identity(t, ev);
-	if (r == 0)
-		r = map_put(&t->by_hash, hash, t->n_identities - 1);
-	*ret = (uint32_t)(t->n_identities - 1);
-	return r;
-}
-
 static int find_identity(struct telemetry *t, const struct telemetry_event *ev, uint32_t *ret)
 {
 	uint32_t *recent = &t->recent[(uint64_t)ev->rank % ARRAY_SIZE(t->recent)];
-	int r;
+	uint64_t hash, found;
+	int r = 0;
 
-	if (*recent > 0 && is_same(&t->identities[*recent - 1], ev)) {
-		*ret = *recent - 1;
-		return 0;
+	if (*recent == 0 || !is_same(&t->identities[*recent - 1], ev)) {
+		hash = hash_identity(ev);
+		while (map_get(&t->by_hash, hash, &found) && !is_same(&t->identities[found], ev))
+			hash++;
+		if (!map_get(&t->by_hash, hash, &found)) {
+			found = t->n_identities;
+			r = add_identity(t, ev);
+			if (r == 0)
+				r = map_put(&t->by_hash, hash, found);
+		}
+		*recent = r == 0 ? (uint32_t)found + 1 : 0;
 	}
-	r = look_up(t, ev, ret);
-	if (r == 0)
-		*recent = *ret + 1;
+	*ret = *recent - 1;
 	return r;
 }
 
@@ -181,17 +153,16 @@ static int find_stream(struct telemetry *t, struct identity *id)
 {
 	uint64_t found;
 
-	if (id->has_stream)
+	if (id->stream > 0)
 		return 0;
 	if (!map_get(&t->by_rank, (uint64_t)id->rank, &found)) {
-		if (grow(&t->streams, t->n_streams, sizeof(*t->streams)) < 0 ||
+		if (ARRAY_RESERVE(t->streams, t->streams_cap, t->n_streams + 1) < 0 ||
 		    map_put(&t->by_rank, (uint64_t)id->rank, t->n_streams) < 0)
 			return -ENOMEM;
 		found = t->n_streams;
-		t->streams[t->n_streams++] = (struct stream){ .rank = id->rank, .is_sorted = true };
+		t->streams[t->n_streams++] = (struct stream){ .rank = id->rank };
 	}
-	id->stream = found;
-	id->has_stream = true;
+	id->stream = found + 1;
 	return 0;
 }
 
@@ -200,29 +171,27 @@ static int compare_samples(const struct telemetry *t, const struct sample *a,
 			   const struct sample *b)
 {
 	const struct identity *x, *y;
-	int r;
 
 	if (a->timestamp_ns != b->timestamp_ns)
 		return a->timestamp_ns < b->timestamp_ns ? -1 : 1;
 	if (a->identity == b->identity)
 		return 0;
-	x = &t->identities[a->identity];
-	y = &t->identities[b->identity];
+	x = identity_of(t, a);
+	y = identity_of(t, b);
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	r = memcmp(x->host.s, y->host.s, x->host.n < y->host.n ? x->host.n : y->host.n);
-	return r ? r : (x->host.n > y->host.n) - (x->host.n < y->host.n);
+	return text_compare(x->host, y->host);
 }
 
-static int add_sample(struct telemetry *t, uint32_t identity, const struct sample *from)
+static int add_sample(struct telemetry *t, const struct sample *from)
 {
-	struct identity *id = &t->identities[identity];
+	struct identity *id = &t->identities[from->identity];
 	struct stream *s;
 	struct sample *to;
 
 	if (find_stream(t, id) < 0)
 		return -ENOMEM;
-	s = &t->streams[id->stream];
+	s = &t->streams[id->stream - 1];
 	if (s->n == s->cap) { /* by a half: a job may have hundreds of millions */
 		size_t cap = s->cap ? s->cap + s->cap / 2 : FIRST_SAMPLES;
 
@@ -234,23 +203,9 @@ static int add_sample(struct telemetry *t, uint32_t identity, const struct sampl
 	}
 	to = &s->samples[s->n++];
 	*to = *from;
-	to->identity = identity;
-	if (s->is_sorted && s->n > 1 && compare_samples(t, to - 1, to) > 0)
-		s->is_sorted = false;
 	if (id->n_samples++ == 0)
 		id->first_sample = t->n_events;
 	t->n_samples++;
-	return 0;
-}
-
-/* ---- events ---- */
-
-static int add_moment(struct rank_moments *m, const struct telemetry_event *ev, uint32_t identity)
-{
-	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
-		return -ENOMEM;
-	m->items[m->n++] =
-		(struct rank_moment){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
 	return 0;
 }
 
@@ -276,95 +231,75 @@ static bool is_text_node(const struct jnode *node)
 /* The path as one text; parts that are empty or no texts do not count. */
 static int join_path(const struct jnode *path, struct arena *arena, struct boundary *ret)
 {
-	size_t n = 0, at = 0;
-	char *label;
+	CLEANUP(buf_release) struct buf label = BUF_INIT;
 
-	for (const struct jnode *c = path->first; c; c = c->next)
-		n += c->kind == JKIND_TEXT ? c->text.n + sizeof(PART_SEPARATOR) : 0;
-	label = arena_alloc(arena, n + 1);
-	if (!label)
-		return -ENOMEM;
 	for (const struct jnode *c = path->first; c; c = c->next) {
 		if (c->kind != JKIND_TEXT || c->text.n == 0)
 			continue;
-		if (at > 0) {
-			memcpy(label + at, PART_SEPARATOR, sizeof(PART_SEPARATOR) - 1);
-			at += sizeof(PART_SEPARATOR) - 1;
-		}
-		memcpy(label + at, c->text.s, c->text.n);
-		at += c->text.n;
-		ret->depth++;
+		buf_add_str(&label, ret->depth++ > 0 ? PART_SEPARATOR : "");
+		buf_add(&label, c->text.s, c->text.n);
 	}
-	label[at] = '\0';
-	ret->label = (struct text){ label, at };
-	return 0;
+	ret->label = (struct text){ arena_strndup(arena, label.data, label.len), label.len };
+	return ret->label.s ? buf_error(&label) : -ENOMEM;
 }
 
-static int copy_part(struct arena *arena, struct text from, struct text *to)
-{
-	to->s = arena_strndup(arena, from.s, from.n);
-	to->n = from.n;
-	return to->s ? 0 : -ENOMEM;
-}
-
-/* 1 and *ret (texts are the arena's, session_id is the caller's), 0: it is no boundary; -ENOMEM. */
-static int read_boundary(const struct telemetry_event *ev, struct arena *arena,
-			 struct boundary *ret)
+static int add_boundary(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
 {
 	bool is_enter = text_is(ev->event_type, "phase_enter");
-	const struct jnode *node, *action, *name, *path, *scope_id, *parent, *thread_id,
-		*thread_name, *sequence;
+	const struct jnode *scope = ev->phase_scope, *action, *name, *path, *id, *parent,
+			   *thread_id, *thread_name, *sequence;
+	struct boundary b = { .timestamp_ns = ev->timestamp_ns,
+			      .rank = ev->rank,
+			      .session_id = t->identities[identity].session_id,
+			      .is_enter = is_enter };
 
-	if ((!is_enter && !text_is(ev->event_type, "phase_exit")) || !ev->session_id.s ||
-	    !ev->metadata)
+	if ((!is_enter && !text_is(ev->event_type, "phase_exit")) || !ev->session_id.s || !scope)
 		return 0;
-	node = jtree_find(ev->metadata, "phase_scope");
-	if (!node || node->kind != JKIND_OBJECT)
-		return 0;
-	action = jtree_find(node, "action");
-	name = jtree_find(node, "name");
-	path = jtree_find(node, "path");
-	scope_id = jtree_find(node, "scope_id");
-	parent = jtree_find(node, "parent_scope_id");
-	thread_id = jtree_find(node, "thread_id");
-	thread_name = jtree_find(node, "thread_name");
-	sequence = jtree_find(node, "sequence");
-	if (!is_text_node(action) || !is_text_node(name) || !is_text_node(scope_id) ||
+	action = jtree_find(scope, "action");
+	name = jtree_find(scope, "name");
+	path = jtree_find(scope, "path");
+	id = jtree_find(scope, "scope_id");
+	parent = jtree_find(scope, "parent_scope_id");
+	thread_id = jtree_find(scope, "thread_id");
+	thread_name = jtree_find(scope, "thread_name");
+	sequence = jtree_find(scope, "sequence");
+	if (!is_text_node(action) || !is_text_node(name) || !is_text_node(id) ||
 	    !is_text_node(thread_name) || !path || path->kind != JKIND_ARRAY ||
 	    !is_int(thread_id) || !is_int(sequence) ||
 	    (parent && parent->kind != JKIND_NULL && !is_text_node(parent)) ||
 	    text_is_blank(name->text.s, name->text.n) ||
 	    !text_is(action->text, is_enter ? "enter" : "exit"))
 		return 0;
-	*ret = (struct boundary){ .timestamp_ns = ev->timestamp_ns,
-				  .sequence = sequence->integer,
-				  .thread_id = thread_id->integer,
-				  .rank = ev->rank,
-				  .is_enter = is_enter };
-	if (join_path(path, arena, ret) < 0 ||
-	    copy_part(arena, scope_id->text, &ret->scope_id) < 0 ||
-	    copy_part(arena, thread_name->text, &ret->thread_name) < 0)
+	b.sequence = sequence->integer;
+	b.thread_id = thread_id->integer;
+	b.scope_id = id->text;
+	b.thread_name = thread_name->text;
+	if (join_path(path, &t->arena, &b) < 0 || copy_text(t, &b.scope_id) < 0 ||
+	    copy_text(t, &b.thread_name) < 0)
 		return -ENOMEM;
-	return ret->depth > 0;
+	if (b.depth == 0)
+		return 0;
+	if (ARRAY_RESERVE(t->boundaries, t->boundaries_cap, t->n_boundaries + 1) < 0)
+		return -ENOMEM;
+	t->boundaries[t->n_boundaries++] = b;
+	return 0;
 }
+
+/* ---- events ---- */
 
 /* What is no sample: a phase, a start or end, or something else. */
 static int add_other(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
 {
-	struct boundary b;
-	int r;
+	struct rank_moments *m = text_is(ev->event_type, "rank_start") ? &t->starts
+				 : text_is(ev->event_type, "rank_end") ? &t->ends
+								       : NULL;
 
-	if (text_is(ev->event_type, "rank_start"))
-		return add_moment(&t->starts, ev, identity);
-	if (text_is(ev->event_type, "rank_end"))
-		return add_moment(&t->ends, ev, identity);
-	r = read_boundary(ev, &t->arena, &b);
-	if (r <= 0)
-		return r;
-	b.session_id = t->identities[identity].session_id;
-	if (grow(&t->boundaries, t->n_boundaries, sizeof(b)) < 0)
+	if (!m)
+		return add_boundary(t, ev, identity);
+	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
 		return -ENOMEM;
-	t->boundaries[t->n_boundaries++] = b;
+	m->items[m->n++] =
+		(struct rank_moment){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
 	return 0;
 }
 
@@ -377,24 +312,24 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 			    ev->allocator_change_bytes,
 			    0,
 			    ev->device_id <= INT32_MAX ? (int32_t)ev->device_id : INT32_MAX };
+	bool is_sample = text_is_sample(ev->event_type);
 	struct identity *id;
-	uint32_t number;
-	int r = find_identity(t, ev, &number);
+	int r = find_identity(t, ev, &s.identity);
 
 	if (r < 0)
 		return r;
-	id = &t->identities[number];
+	id = &t->identities[s.identity];
 	if (ev->timestamp_ns > id->last_ns)
 		id->last_ns = ev->timestamp_ns;
 	if (ev->device_total_bytes != EVENT_UNKNOWN)
 		id->total_bytes = ev->device_total_bytes;
-	r = text_is_sample(ev->event_type) ? add_sample(t, number, &s) : add_other(t, ev, number);
+	r = is_sample ? add_sample(t, &s) : add_other(t, ev, s.identity);
 	t->n_events++;
-	if (r < 0 || !is_collective(ev))
+	if (r < 0 || !is_collective(ev, is_sample))
 		return r;
-	if (grow(&t->markers, t->n_markers, sizeof(*t->markers)) < 0)
+	if (ARRAY_RESERVE(t->markers, t->markers_cap, t->n_markers + 1) < 0)
 		return -ENOMEM;
-	t->markers[t->n_markers++] = (struct marker){ ev->timestamp_ns, ev->rank };
+	t->markers[t->n_markers++] = ev->timestamp_ns;
 	return 0;
 }
 
@@ -427,36 +362,25 @@ static size_t run_end(const struct telemetry *t, const struct stream *s, size_t 
 static int sort_stream(const struct telemetry *t, struct stream *s)
 {
 	CLEANUP(free_ptr) struct sample *spare = NULL;
-	bool is_done = s->is_sorted;
 
-	if (is_done)
-		return 0;
-	spare = malloc(s->n * sizeof(*spare));
-	if (!spare)
-		return -ENOMEM;
-	while (!is_done) {
-		size_t from = 0;
-
-		is_done = true;
-		while (from < s->n) {
-			size_t middle = run_end(t, s, from);
-			size_t to = middle < s->n ? run_end(t, s, middle) : middle;
-
+	while (run_end(t, s, 0) < s->n) {
+		if (!spare)
+			spare = malloc(s->n * sizeof(*spare));
+		if (!spare)
+			return -ENOMEM;
+		for (size_t from = 0, middle, to; from < s->n; from = to) {
+			middle = run_end(t, s, from);
+			to = middle < s->n ? run_end(t, s, middle) : middle;
 			if (to > middle)
 				merge_runs(t, s->samples, spare, from, middle, to);
-			is_done &= from == 0 && to == s->n;
-			from = to;
 		}
 	}
-	s->is_sorted = true;
 	return 0;
 }
 
-static int compare_markers(const void *l, const void *r)
+static int compare_times(const void *l, const void *r)
 {
-	const struct marker *a = l, *b = r;
-
-	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+	return COMPARE(*(const int64_t *)l, *(const int64_t *)r);
 }
 
 bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
@@ -466,21 +390,19 @@ bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (t->markers[middle].timestamp_ns < from_ns)
+		if (t->markers[middle] < from_ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < t->n_markers && t->markers[low].timestamp_ns <= to_ns;
+	return low < t->n_markers && t->markers[low] <= to_ns;
 }
 
 static int compare_moments(const void *l, const void *r)
 {
 	const struct rank_moment *a = l, *b = r;
 
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+	return COMPARE(a->rank, b->rank) ?: COMPARE(a->timestamp_ns, b->timestamp_ns);
 }
 
 const struct rank_moment *telemetry_find_moment(const struct rank_moments *moments, int64_t rank,
@@ -509,7 +431,7 @@ int telemetry_sort(struct telemetry *t)
 			qsort(moments[i]->items, moments[i]->n, sizeof(struct rank_moment),
 			      compare_moments);
 	if (t->n_markers > 0)
-		qsort(t->markers, t->n_markers, sizeof(*t->markers), compare_markers);
+		qsort(t->markers, t->n_markers, sizeof(*t->markers), compare_times);
 	for (size_t i = 0; i < t->n_streams; i++) {
 		int r = sort_stream(t, &t->streams[i]);
 

@@ -32,8 +32,7 @@ struct identity {
 	uint64_t first_sample; /* its number among all events */
 	int64_t last_ns;       /* of all events, samples or not */
 	int64_t total_bytes;   /* of the device, as said last; EVENT_UNKNOWN */
-	size_t stream;
-	bool has_stream;
+	size_t stream;	       /* its place + 1; 0: none yet */
 };
 
 /* The samples of one rank; by (time, pid, host) once telemetry_sort() was called. */
@@ -41,7 +40,6 @@ struct stream {
 	int64_t rank;
 	struct sample *samples;
 	size_t n, cap;
-	bool is_sorted;
 };
 
 /* A phase begins or ends. */
@@ -51,11 +49,6 @@ struct boundary {
 	struct text label; /* the path, "train / step" */
 	int depth;	   /* parts of the path */
 	bool is_enter;
-};
-
-/* A record that names a collective operation ("all_reduce"). */
-struct marker {
-	int64_t timestamp_ns, rank;
 };
 
 /*
@@ -77,14 +70,30 @@ struct telemetry {
 	struct identity *identities;
 	struct stream *streams;
 	struct boundary *boundaries;
-	struct marker *markers;
+	int64_t *markers; /* times of records that name a collective operation ("all_reduce") */
 	struct rank_moments starts, ends;
 	size_t n_identities, n_streams, n_boundaries, n_markers;
+	size_t identities_cap, streams_cap, boundaries_cap, markers_cap;
 	uint64_t n_events, n_samples;
 	struct map by_hash;   /* of identities; chains of equal hashes are probed */
 	struct map by_rank;   /* of streams */
 	uint32_t recent[256]; /* identity + 1 that was seen last, by the low bits of its rank */
 };
+
+static inline const struct identity *identity_of(const struct telemetry *t, const struct sample *s)
+{
+	return &t->identities[s->identity];
+}
+
+/* Behind the samples that have the same identity as the one at `from`. */
+static inline size_t stream_run_end(const struct stream *s, size_t from)
+{
+	size_t end = from + 1;
+
+	while (end < s->n && s->samples[end].identity == s->samples[from].identity)
+		end++;
+	return end;
+}
 
 /* NULL when memory runs out. */
 struct telemetry *telemetry_new(void);

@@ -9,7 +9,8 @@
 #include "base/utf8.h"
 #include "crossrank/wording/wording.h"
 
-#define MAX_NAMED 16 /* ranks in a sentence; the JSON lists them */
+#define MAX_NAMED 16	 /* ranks in a sentence; the JSON lists them */
+#define SKEW_INTERVALS 5 /* a start further away than so many is noted */
 
 /* ---- notes ---- */
 
@@ -33,11 +34,6 @@ static const struct {
 				  "Only one rank rose by enough to be a suspect." },
 };
 
-const char *reference_note_name(enum note_code code)
-{
-	return note_texts[code].name;
-}
-
 /* Names are of any length. */
 #define MAX_NAME 200
 
@@ -51,10 +47,10 @@ static void add_name(struct buf *out, struct text name)
 		buf_add_str(out, "...");
 }
 
-static void add_others(struct buf *out, const struct note *note)
+static void add_others(struct buf *out, const struct rank_analysis *a)
 {
-	for (size_t i = 0; i < note->n_others; i++) {
-		const struct other_job *o = &note->others[i];
+	for (size_t i = 0; i < a->n_others; i++) {
+		const struct other_job *o = &a->others[i];
 
 		buf_add_str(out, i > 0 ? ", " : "");
 		if (o->job_id.s)
@@ -64,30 +60,83 @@ static void add_others(struct buf *out, const struct note *note)
 		buf_printf(out, " (%llu sample%s)", (unsigned long long)o->n_samples,
 			   o->n_samples == 1 ? "" : "s");
 	}
-	if (note->n_others_all > note->n_others)
-		buf_printf(out, " and %zu more", note->n_others_all - note->n_others);
+	if (a->n_others_all > a->n_others)
+		buf_printf(out, " and %zu more", a->n_others_all - a->n_others);
 	buf_add_str(out, ". Hosts of one job need one id: \"proctor run --job ID\" on each.");
 }
 
-void reference_note_text(const struct note *note, struct buf *out)
+/* The ranks that a note is about, of n_all; NULL: about none. */
+static const int64_t *ranks_of(const struct rank_analysis *a, enum note_code code, size_t *ret_n,
+			       uint64_t *ret_n_all)
 {
+	bool is_few = code == NOTE_INSUFFICIENT_SAMPLES;
+
+	*ret_n = is_few ? a->n_few : a->n_missing;
+	*ret_n_all = is_few ? a->n_few : a->n_missing_all;
+	return is_few ? a->few : code == NOTE_MISSING_RANKS ? a->missing : NULL;
+}
+
+void reference_note_text(const struct rank_analysis *a, const struct note *note, struct buf *out)
+{
+	uint64_t n_all;
+	size_t n;
+	const int64_t *ranks = ranks_of(a, note->code, &n, &n_all);
+
 	if (note->code == NOTE_SKEWED_START) {
-		buf_printf(out, "The first sample of rank %lld is ", (long long)note->rank);
-		finding_add_seconds(out, fabs((double)note->offset_ns) / 1e9);
+		buf_printf(out, "The first sample of rank %lld is ", (long long)note->rank->rank);
+		finding_add_seconds(out, fabs((double)note->rank->offset_ns) / 1e9);
 		buf_add_str(out, " away from that of the first rank: aligning the two is a guess.");
 		return;
 	}
 	buf_add_str(out, note_texts[note->code].sentence);
-	if (note->ranks) {
-		for (size_t i = 0; i < note->n_ranks && i < MAX_NAMED; i++)
-			buf_printf(out, "%s%lld", i > 0 ? ", " : "", (long long)note->ranks[i]);
-		if (note->n_ranks_all > MAX_NAMED)
-			buf_printf(out, " and %llu more",
-				   (unsigned long long)(note->n_ranks_all - MAX_NAMED));
-		buf_add_char(out, '.');
+	if (note->code == NOTE_MULTIPLE_JOB_IDS)
+		add_others(out, a);
+	if (!ranks)
+		return;
+	for (size_t i = 0; i < n && i < MAX_NAMED; i++)
+		buf_printf(out, "%s%lld", i > 0 ? ", " : "", (long long)ranks[i]);
+	if (n_all > MAX_NAMED)
+		buf_printf(out, " and %llu more", (unsigned long long)(n_all - MAX_NAMED));
+	buf_add_char(out, '.');
+}
+
+/* Whether a rank starts much later than the first, or earlier. */
+static bool is_skewed(const struct rank_analysis *a, const struct rank *rank)
+{
+	__int128 offset = rank->offset_ns;
+
+	return a->median_interval_ns > 0 &&
+	       (offset < 0 ? -offset : offset) > (__int128)SKEW_INTERVALS * a->median_interval_ns;
+}
+
+/* After the suspects were found. */
+static int find_notes(struct rank_analysis *a)
+{
+	const struct telemetry *t = a->telemetry;
+	bool has_several = a->n_ranks > 1;
+	const bool is_true[N_NOTES] = {
+		[NOTE_NO_EVENTS] = t->n_events == 0,
+		[NOTE_IGNORED_NON_SAMPLE_EVENTS] = t->n_samples != t->n_events,
+		[NOTE_NO_SAMPLE_EVENTS] = t->n_samples == 0,
+		[NOTE_MULTIPLE_JOB_IDS] = a->n_others_all > 0,
+		[NOTE_MISSING_RANKS] = a->n_missing_all > 0,
+		[NOTE_SINGLE_RANK] = a->n_ranks == 1,
+		[NOTE_INSUFFICIENT_SAMPLES] = has_several && a->n_few > 0,
+		[NOTE_NO_SPIKES] = has_several && a->n_suspects == 0,
+		[NOTE_ONLY_ONE_SPIKE] = a->n_suspects == 1 && !a->has_cluster_onset,
+	};
+
+	a->notes = arena_alloc(&a->arena, (N_NOTES + a->n_ranks) * sizeof(*a->notes));
+	if (!a->notes)
+		return -ENOMEM;
+	for (enum note_code code = 0; code < N_NOTES; code++) {
+		if (is_true[code])
+			a->notes[a->n_notes++] = (struct note){ code, NULL };
+		for (size_t i = 0; code == NOTE_SKEWED_START && i < a->n_ranks; i++)
+			if (is_skewed(a, &a->ranks[i]))
+				a->notes[a->n_notes++] = (struct note){ code, &a->ranks[i] };
 	}
-	if (note->others)
-		add_others(out, note);
+	return 0;
 }
 
 /* ---- suspects ---- */
@@ -141,32 +190,10 @@ static bool find_spike(const struct rank *rank, struct suspect *ret)
 static int compare_suspects(const void *l, const void *r)
 {
 	const struct suspect *a = l, *b = r;
+	int order = COMPARE(a->aligned_ns, b->aligned_ns);
 
-	if (a->aligned_ns != b->aligned_ns)
-		return a->aligned_ns < b->aligned_ns ? -1 : 1;
-	if (a->delta_bytes != b->delta_bytes)
-		return a->delta_bytes > b->delta_bytes ? -1 : 1;
-	return (a->rank->rank > b->rank->rank) - (a->rank->rank < b->rank->rank);
-}
-
-/* Ranks with one sample can show no rise. */
-static int note_insufficient(struct rank_analysis *a, size_t *ret_n)
-{
-	int64_t *ranks = arena_alloc(&a->arena, a->n_ranks * sizeof(*ranks));
-	size_t n = 0;
-
-	if (!ranks)
-		return -ENOMEM;
-	for (size_t i = 0; i < a->n_ranks; i++)
-		if (a->ranks[i].stream->n < 2)
-			ranks[n++] = a->ranks[i].rank;
-	*ret_n = n;
-	if (n == 0)
-		return 0;
-	return merging_add_note(a, &(struct note){ .code = NOTE_INSUFFICIENT_SAMPLES,
-						   .ranks = ranks,
-						   .n_ranks = n,
-						   .n_ranks_all = n });
+	order = order ?: COMPARE(b->delta_bytes, a->delta_bytes);
+	return order ?: COMPARE(a->rank->rank, b->rank->rank);
 }
 
 static const char *confidence_of(const struct rank_analysis *a, const struct suspect *s,
@@ -191,7 +218,7 @@ static int fill_suspects(struct rank_analysis *a, bool is_sparse)
 		n_first += a->suspects[i].aligned_ns == a->suspects[0].aligned_ns;
 	for (size_t i = 0; r == 0 && i < a->n_suspects; i++) {
 		struct suspect *s = &a->suspects[i];
-		const struct identity *id = &a->telemetry->identities[s->at->identity];
+		const struct identity *id = identity_of(a->telemetry, s->at);
 
 		s->lead_ns = a->has_cluster_onset ? a->cluster_onset_ns - s->aligned_ns : 0;
 		s->confidence = confidence_of(a, s, is_sparse, n_first == 1);
@@ -203,36 +230,32 @@ static int fill_suspects(struct rank_analysis *a, bool is_sparse)
 
 int reference_find_suspects(struct rank_analysis *a)
 {
-	size_t n_insufficient = 0;
-	int r;
+	size_t n_spikes = 0;
 	__int128 cutoff;
-	size_t n = 0;
+	int r;
 
-	if (a->n_ranks == 0)
-		return 0;
-	if (a->n_ranks == 1)
-		return merging_add_note(a, &(struct note){ .code = NOTE_SINGLE_RANK });
-	r = note_insufficient(a, &n_insufficient);
-	a->suspects = calloc(a->n_ranks, sizeof(*a->suspects));
-	if (r < 0 || !a->suspects)
-		return r < 0 ? r : -ENOMEM;
-	for (size_t i = 0; i < a->n_ranks; i++)
-		a->n_suspects += find_spike(&a->ranks[i], &a->suspects[a->n_suspects]);
-	if (a->n_suspects == 0)
-		return merging_add_note(a, &(struct note){ .code = NOTE_NO_SPIKES });
-	qsort(a->suspects, a->n_suspects, sizeof(*a->suspects), compare_suspects);
-	if (a->n_suspects == 1)
-		r = merging_add_note(a, &(struct note){ .code = NOTE_ONLY_ONE_SPIKE });
+	a->suspects = arena_alloc(&a->arena, (a->n_ranks + 1) * sizeof(*a->suspects));
+	a->few = arena_alloc(&a->arena, (a->n_ranks + 1) * sizeof(*a->few));
+	if (!a->suspects || !a->few)
+		return -ENOMEM;
+	for (size_t i = 0; a->n_ranks > 1 && i < a->n_ranks; i++) {
+		if (a->ranks[i].stream->n < 2) /* shows no rise */
+			a->few[a->n_few++] = a->ranks[i].rank;
+		n_spikes += find_spike(&a->ranks[i], &a->suspects[n_spikes]);
+	}
+	if (n_spikes == 0)
+		return find_notes(a);
+	qsort(a->suspects, n_spikes, sizeof(*a->suspects), compare_suspects);
 	/* Only those at or before the onset of the second are suspects. */
 	cutoff = a->suspects[0].aligned_ns;
-	if (a->n_suspects >= 2) {
+	if (n_spikes >= 2) {
 		a->has_cluster_onset = true;
 		a->cluster_onset_ns = cutoff = a->suspects[1].aligned_ns;
 	}
-	while (n < a->n_suspects && a->suspects[n].aligned_ns <= cutoff)
-		n++;
-	a->n_suspects = n;
-	return r < 0 ? r : fill_suspects(a, a->n_missing_all > 0 || n_insufficient > 0);
+	while (a->n_suspects < n_spikes && a->suspects[a->n_suspects].aligned_ns <= cutoff)
+		a->n_suspects++;
+	r = fill_suspects(a, a->n_missing_all > 0 || a->n_few > 0);
+	return r < 0 ? r : find_notes(a);
 }
 
 /* ---- JSON ---- */
@@ -250,12 +273,58 @@ void summary_add_i128(struct buf *out, __int128 v)
 	buf_add(out, at, (size_t)(digits + sizeof(digits) - at));
 }
 
-static void summary_write_i128(struct json *j, __int128 v)
+static void write_i128(struct json *j, const char *key, __int128 v)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	summary_add_i128(&text, v);
+	json_key(j, key);
 	json_raw(j, text.data, text.len);
+}
+
+void summary_write_text(struct json *j, const char *key, struct text text)
+{
+	json_key(j, key);
+	if (text.s)
+		json_str_n(j, text.s, text.n);
+	else
+		json_none(j);
+}
+
+void summary_write_known(struct json *j, const char *key, bool is_known, int64_t v)
+{
+	json_key(j, key);
+	if (is_known)
+		json_i64(j, v);
+	else
+		json_none(j);
+}
+
+void summary_write_phase(struct json *j, const char *key, const struct phase_place *place)
+{
+	if (place->n_paths == 0) {
+		json_key_null(j, key);
+		return;
+	}
+	json_key_object(j, key);
+	json_key_string(j, "phase_resolution", place->only ? "unique" : "ambiguous");
+	json_key_array(j, "phase_paths");
+	for (size_t i = 0; i < place->n_paths; i++)
+		json_str_n(j, place->paths[i].s, place->paths[i].n);
+	json_end_array(j);
+	if (place->only) {
+		json_key_string(j, "phase_source", "heuristic");
+		summary_write_text(j, "phase_path", place->only->opened->label);
+		summary_write_text(j, "scope_id", place->only->opened->scope_id);
+		json_key_i64(j, "thread_id", place->only->opened->thread_id);
+		summary_write_text(j, "thread_name", place->only->thread_name);
+	} else if (place->likely.s) {
+		json_key_object(j, "phase_summary");
+		summary_write_text(j, "phase_path", place->likely);
+		json_key_string(j, "source", "heuristic");
+		json_end_object(j);
+	}
+	json_end_object(j);
 }
 
 static void write_ranks(struct json *j, const char *key, const int64_t *ranks, size_t n)
@@ -279,19 +348,16 @@ static void write_suspect(struct json *j, const struct rank_analysis *a, const s
 	json_begin_object(j);
 	json_key_i64(j, "rank", s->rank->rank);
 	json_key_i64(j, "first_spike_timestamp_ns", s->at->timestamp_ns);
-	json_key(j, "aligned_first_spike_timestamp_ns");
-	summary_write_i128(j, s->aligned_ns);
+	write_i128(j, "aligned_first_spike_timestamp_ns", s->aligned_ns);
 	json_key_i64(j, "peak_delta_bytes", s->delta_bytes);
 	json_key_i64(j, "spike_window_samples", s->n_window);
-	json_key(j, "lead_over_cluster_onset_ns");
-	summary_write_i128(j, s->lead_ns);
+	write_i128(j, "lead_over_cluster_onset_ns", s->lead_ns);
 	json_key_string(j, "confidence", s->confidence);
 	json_key_object(j, "evidence");
 	json_key_i64(j, "device_used_delta_bytes", s->delta_bytes);
 	json_key_u64(j, "supporting_ranks_at_or_before_onset", a->n_suspects);
 	json_end_object(j);
-	json_key(j, "phase_attribution");
-	phase_write_json(j, &s->phase);
+	summary_write_phase(j, "phase_attribution", &s->phase);
 	json_end_object(j);
 }
 
@@ -303,26 +369,31 @@ static void write_notes(struct json *j, const struct rank_analysis *a)
 	json_key_array(j, "notes");
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
-		reference_note_text(&a->notes[i], &text);
+		reference_note_text(a, &a->notes[i], &text);
 		json_str(j, text.data);
 	}
 	json_end_array(j);
 	json_key_array(j, "note_codes");
 	for (size_t i = 0; i < a->n_notes; i++)
-		json_str(j, reference_note_name(a->notes[i].code));
+		json_str(j, note_texts[a->notes[i].code].name);
 	json_end_array(j);
 	json_key_array(j, "note_details");
 	for (size_t i = 0; i < a->n_notes; i++) {
+		const struct note *note = &a->notes[i];
+		uint64_t n_all;
+		size_t n;
+		const int64_t *ranks = ranks_of(a, note->code, &n, &n_all);
+
 		json_begin_object(j);
-		json_key_string(j, "code", reference_note_name(a->notes[i].code));
-		if (a->notes[i].code == NOTE_SKEWED_START) {
-			json_key_i64(j, "rank", a->notes[i].rank);
-			json_key_i64(j, "offset_ns", a->notes[i].offset_ns);
+		json_key_string(j, "code", note_texts[note->code].name);
+		if (note->rank) {
+			json_key_i64(j, "rank", note->rank->rank);
+			json_key_i64(j, "offset_ns", note->rank->offset_ns);
 		}
-		if (a->notes[i].ranks)
-			write_ranks(j, "ranks", a->notes[i].ranks, a->notes[i].n_ranks);
-		if (a->notes[i].n_ranks_all > a->notes[i].n_ranks)
-			json_key_u64(j, "ranks_count", a->notes[i].n_ranks_all);
+		if (ranks)
+			write_ranks(j, "ranks", ranks, n);
+		if (ranks && n_all > n)
+			json_key_u64(j, "ranks_count", n_all);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -330,11 +401,7 @@ static void write_notes(struct json *j, const struct rank_analysis *a)
 
 void summary_write_compat(struct json *j, const struct rank_analysis *a)
 {
-	json_key(j, "job_id");
-	if (a->job_id.s)
-		json_str_n(j, a->job_id.s, a->job_id.n);
-	else
-		json_none(j);
+	summary_write_text(j, "job_id", a->job_id);
 	json_key_i64(j, "world_size", a->world_size);
 	json_key_array(j, "participating_ranks");
 	for (size_t i = 0; i < a->n_ranks; i++)
@@ -354,11 +421,10 @@ void summary_write_compat(struct json *j, const struct rank_analysis *a)
 		json_i64(j, a->ranks[i].offset_ns);
 	}
 	json_end_object(j);
-	json_key(j, "cluster_onset_timestamp_ns");
 	if (a->has_cluster_onset)
-		summary_write_i128(j, a->cluster_onset_ns);
+		write_i128(j, "cluster_onset_timestamp_ns", a->cluster_onset_ns);
 	else
-		json_none(j);
+		json_key_null(j, "cluster_onset_timestamp_ns");
 	json_key_array(j, "first_cause_suspects");
 	for (size_t i = 0; i < a->n_suspects; i++)
 		write_suspect(j, a, &a->suspects[i]);

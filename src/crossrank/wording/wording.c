@@ -1,13 +1,13 @@
 #include "crossrank/wording/wording.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/macros.h"
 #include "crossrank/rank_facts.h"
 #include "crossrank/reference/reference.h"
 
-#define BYTES_PER_MIB 1048576.0
 #define MAX_LISTED 16	     /* missing ranks in a sentence */
 #define LEAST_INTERVAL_S 0.1 /* that --interval takes */
 
@@ -22,30 +22,104 @@ static const char *const verdicts[] = {
 #define OF_OTHERS "record the other ranks, too."
 #define LONGER "record for longer."
 
-/* The code in JSON, and what would decide it; NULL: it is decided, or a function has it. */
+/*
+ * The code in JSON; what would decide it, NULL: it is decided, or a function has it; and the
+ * reason, whose letters add_value() explains.
+ */
 static const struct {
-	const char *name, *remedy;
+	const char *name, *remedy, *sentence;
 } whys[] = {
-	[WHY_FIRST] = { "began_first", NULL },
-	[WHY_ALONE] = { "rose_alone", NULL },
-	[WHY_TOO_CLOSE] = { "onsets_overlap", NULL },
+	[WHY_FIRST] = { "began_first", NULL,
+			"The memory of %r began to rise %l before that of any other of %n ranks "
+			"(probability %p); %f of the others follow." },
+	[WHY_ALONE] = { "rose_alone", NULL,
+			"Only the memory of %r rises, of %n ranks: %G[, %s so far] (probability "
+			"%p)." },
+	[WHY_TOO_CLOSE] = { "onsets_overlap", NULL,
+			    "%c of %n ranks rise; %r seems to be first[, by %l], but the onsets "
+			    "are not known well enough to name it[ (probability %p)]." },
 	[WHY_CLOCKS] = { "clock_not_synchronised",
-			 "synchronise the clocks of all hosts (NTP or PTP)." },
-	[WHY_UNSEEN] = { "beginning_not_recorded", FROM_BEFORE },
-	[WHY_LOADED] = { "load_or_rise", FROM_BEFORE },
-	[WHY_MISSING] = { "ranks_not_recorded", OF_OTHERS },
-	[WHY_UNRELATED] = { "rises_unrelated", ITS_LOG },
-	[WHY_MAY_PASS] = { "may_be_given_back", LONGER },
-	[WHY_SMALL] = { "rise_too_small", LONGER },
-	[WHY_NEVER_ALIKE] = { "never_together", LONGER },
-	[WHY_ONE_RANK] = { "only_one_rank", OF_OTHERS },
-	[WHY_MIXED] = { "ranks_recorded_twice", "analyse the records of one run alone." },
-	[WHY_NO_SAMPLES] = { "no_samples", "record samples of the ranks." },
-	[WHY_FEW] = { "too_few_samples", "sample more often (--interval), or record for longer." },
-	[WHY_NO_RISE] = { "no_rise", NULL },
-	[WHY_SHARED] = { "shared_by_all", NULL },
-	[WHY_GIVEN_BACK] = { "given_back", NULL },
+			 "synchronise the clocks of all hosts (NTP or PTP).",
+			 "The clock of the host of %u is not synchronised: its times have no order "
+			 "with those of other hosts." },
+	[WHY_UNSEEN] = { "beginning_not_recorded", FROM_BEFORE,
+			 "Of the ranks that were seen to rise %r is the first, but %u has no "
+			 "record of that moment." },
+	[WHY_LOADED] = { "load_or_rise", FROM_BEFORE,
+			 "The memory of %r rose by %g at once, but most of the others took as much "
+			 "at their start: it may be the last to load." },
+	[WHY_MISSING] = { "ranks_not_recorded", OF_OTHERS,
+			  ", but there is no record of %M, which may have risen before." },
+	[WHY_UNRELATED] = { "rises_unrelated", ITS_LOG,
+			    "%c of %n ranks rise, %r first, but as far apart as ranks do that have "
+			    "nothing to do with each other." },
+	[WHY_MAY_PASS] = { "may_be_given_back", LONGER,
+			   "The memory of %r rose by %g and is up when its record ends, but spikes "
+			   "as large lasted as long before they were given back." },
+	[WHY_SMALL] = { "rise_too_small", LONGER,
+			"The memory of %r rose by %g, but ranks drifted from each other by about "
+			"as much before." },
+	[WHY_NEVER_ALIKE] = { "never_together", LONGER,
+			      "The ranks never do the same for long enough to be compared." },
+	[WHY_ONE_RANK] = { "only_one_rank", OF_OTHERS,
+			   "There is one rank only, and nothing to compare it with." },
+	[WHY_MIXED] = { "ranks_recorded_twice", "analyse the records of one run alone.",
+			"The records of %u are of several processes that take turns: two runs of "
+			"the job, or two jobs of one name, are mixed." },
+	[WHY_NO_SAMPLES] = { "no_samples", "record samples of the ranks.",
+			     "There are no samples." },
+	[WHY_FEW] = { "too_few_samples", "sample more often (--interval), or record for longer.",
+		      "There %k of %u's process: too few to tell a rise from scatter." },
+	[WHY_NO_RISE] = { "no_rise", NULL,
+			  "No rank rises apart from the others. A gain below %m would not show." },
+	[WHY_SHARED] = { "shared_by_all", NULL,
+			 "%c of %n ranks rise together, and none leads by more than %b: that is "
+			 "the workload." },
+	[WHY_GIVEN_BACK] = { "given_back", NULL,
+			     "Only the memory of %r rose, of %n ranks, by %g. Most of what it "
+			     "gained was given back %d later, while it went on: that passed." },
 };
+
+/* The reason where is_another() is true. */
+static const char *const others[] = {
+	[WHY_FIRST] = "The memory of %r began to rise %l sooner after its start than that of any "
+		      "other of %n ranks (probability %p); %f of the others follow.",
+	[WHY_ALONE] = "The memory of %r leaves that of the others, of %n ranks: %G[, %s so far] "
+		      "(probability %p).",
+	[WHY_CLOCKS] = "The records of %u name neither host nor clock: their times have no order "
+		       "with those of other ranks.",
+	[WHY_UNSEEN] = "All ranks rise already when their records begin: the records do not show "
+		       "which began.",
+	[WHY_MISSING] = ", but there is no record of %M, which may have risen.",
+	[WHY_FEW] = "There are too few samples.",
+};
+
+/* What the ranks do that have records: it stands before the reason of WHY_MISSING. */
+static const char *const recorded[] = {
+	[WHY_FIRST] = "Of the ranks with a record %r rises first",
+	[WHY_ALONE] = "Of the ranks with a record %r alone rises",
+	[WHY_NO_RISE] = "No rank with a record rises for good",
+	[WHY_SHARED] = "The ranks with a record rise together",
+	[WHY_GIVEN_BACK] = "No rank with a record rises for good",
+};
+
+static bool is_another(const struct first_cause *f)
+{
+	switch (f->why) {
+	case WHY_FIRST:
+		return f->answer.is_since_start;
+	case WHY_ALONE:
+		return !isnan(f->answer.others_rate);
+	case WHY_CLOCKS:
+		return f->is_unnamed_host;
+	case WHY_UNSEEN:
+		return f->n_candidates == 0 || !f->unseen;
+	case WHY_MISSING:
+		return verdict_of(f->answer.why) != VERDICT_NAMED;
+	default:
+		return f->why == WHY_FEW && !f->unseen;
+	}
+}
 
 const char *finding_verdict_name(enum verdict verdict)
 {
@@ -72,46 +146,31 @@ void finding_add_seconds(struct buf *out, double seconds)
 		buf_printf(out, "%.0f s", seconds); /* %g would print 3.6e+03 */
 }
 
-static void add_rank(struct buf *out, const struct rank *rank)
-{
-	buf_printf(out, "rank %lld", (long long)rank->rank);
-}
-
 static void add_mib(struct buf *out, double mib)
 {
-	num_add_bytes(out, (uint64_t)fmin(fmax(mib, 0) * BYTES_PER_MIB, 9.2e18));
+	num_add_bytes(out, (uint64_t)finding_bytes(fmax(mib, 0)));
 }
 
-void finding_add_growth(struct buf *out, const struct candidate *c)
+void finding_add_growth(struct buf *out, const struct culprit_rise *rise)
 {
 	buf_add_char(out, '+');
-	if (c->is_step) {
-		add_mib(out, c->gain_mib);
-		buf_add_str(out, " at once");
-	} else {
-		add_mib(out, c->mib_per_second);
-		buf_add_str(out, "/s");
-	}
+	add_mib(out, rise->is_step ? rise->total : rise->rate);
+	buf_add_str(out, rise->is_step ? " at once" : "/s");
 }
-
-/* ---- the headline ---- */
 
 void finding_add_headline(struct buf *out, const struct first_cause *f)
 {
+	enum verdict verdict = verdict_of(f->why);
 	const struct identity *id;
 
-	if (f->verdict == VERDICT_CANNOT_TELL) {
-		buf_add_str(out, "INCONCLUSIVE");
+	if (verdict != VERDICT_NAMED && f->why != WHY_GIVEN_BACK) {
+		buf_add_str(out, verdict == VERDICT_NONE ? "NO CULPRIT" : "INCONCLUSIVE");
 		return;
 	}
-	if (f->verdict == VERDICT_NONE && f->why != WHY_GIVEN_BACK) {
-		buf_add_str(out, "NO CULPRIT");
-		return;
-	}
-	buf_add_str(out, f->verdict == VERDICT_NAMED ? "CULPRIT " : "TRANSIENT ");
-	add_rank(out, f->candidates[0].rank);
 	id = f->candidates[0].process;
-	buf_printf(out, " (%.*s", (int)id->host.n, id->host.s ? id->host.s : "");
+	buf_printf(out, "%s rank %lld (%.*s", verdict == VERDICT_NAMED ? "CULPRIT" : "TRANSIENT",
+		   (long long)f->candidates[0].rank->rank, (int)id->host.n,
+		   id->host.s ? id->host.s : "");
 	if (id->pid >= 0)
 		buf_printf(out, ", pid %lld", (long long)id->pid);
 	buf_add_char(out, ')');
@@ -119,245 +178,130 @@ void finding_add_headline(struct buf *out, const struct first_cause *f)
 
 /* ---- the reason ---- */
 
-static void add_first(struct buf *out, const struct first_cause *f)
+static void add_rank(struct buf *out, const struct rank *rank)
 {
-	buf_add_str(out, "The memory of ");
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " began to rise ");
-	finding_add_seconds(out, f->lead);
-	buf_printf(out,
-		   f->is_since_start
-			   ? " sooner after its start than that of any other of %zu ranks ("
-			   : " before that of any other of %zu ranks (",
-		   f->n_ranks);
-	buf_printf(out, "probability %.2f); %zu of the others follow.",
-		   f->candidates[0].probability, f->n_candidates - 1);
+	buf_printf(out, "rank %lld", (long long)rank->rank);
 }
 
-static void add_alone(struct buf *out, const struct first_cause *f)
+static void add_missing(struct buf *out, const struct rank_analysis *a, uint64_t n)
 {
-	const struct candidate *c = &f->candidates[0];
-
-	buf_add_str(out, isnan(f->others_rate) ? "Only the memory of " : "The memory of ");
-	add_rank(out, c->rank);
-	buf_printf(out,
-		   isnan(f->others_rate) ? " rises, of %zu ranks: "
-					 : " leaves that of the others, of %zu ranks: ",
-		   f->n_ranks);
-	finding_add_growth(out, c);
-	if (!c->is_step) {
-		buf_add_str(out, ", ");
-		add_mib(out, c->gain_mib);
-		buf_add_str(out, " so far");
-	}
-	buf_printf(out, " (probability %.2f).%s", c->probability,
-		   c->is_censored ? " It rose already when its record began." : "");
-}
-
-static void add_too_close(struct buf *out, const struct first_cause *f)
-{
-	buf_printf(out, "%zu of %zu ranks rise; ", f->n_candidates, f->n_ranks);
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " seems to be first");
-	if (!isnan(f->lead)) {
-		buf_add_str(out, ", by ");
-		finding_add_seconds(out, f->lead);
-	}
-	buf_add_str(out, ", but the onsets are not known well enough to name it");
-	if (!isnan(f->candidates[0].probability))
-		buf_printf(out, " (probability %.2f)", f->candidates[0].probability);
-	buf_add_char(out, '.');
-}
-
-static void add_clocks(struct buf *out, const struct first_cause *f)
-{
-	const struct rank *rank = f->unseen ? f->unseen : f->candidates[0].rank;
-
-	if (f->is_unnamed_host) {
-		buf_add_str(out, "The records of ");
-		add_rank(out, rank);
-		buf_add_str(out, " name neither host nor clock: their times have no order with "
-				 "those of other ranks.");
-		return;
-	}
-	buf_add_str(out, "The clock of the host of ");
-	add_rank(out, rank);
-	buf_add_str(out, " is not synchronised: its times have no order with those of other "
-			 "hosts.");
-}
-
-static void add_unseen(struct buf *out, const struct first_cause *f)
-{
-	if (f->n_candidates == 0 || !f->unseen) {
-		buf_add_str(out, "All ranks rise already when their records begin: the records "
-				 "do not show which began.");
-		return;
-	}
-	buf_add_str(out, "Of the ranks that were seen to rise ");
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " is the first, but ");
-	add_rank(out, f->unseen);
-	buf_add_str(out, " has no record of that moment.");
-}
-
-static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
-			   const struct first_cause *f)
-{
-	bool is_one = f->of_recorded == WHY_FIRST || f->of_recorded == WHY_ALONE;
-
-	if (is_one) {
-		buf_add_str(out, "Of the ranks with a record ");
-		add_rank(out, f->candidates[0].rank);
-		buf_add_str(out, f->of_recorded == WHY_FIRST ? " rises first" : " alone rises");
-	} else {
-		buf_add_str(out, f->of_recorded == WHY_SHARED
-					 ? "The ranks with a record rise together"
-					 : "No rank with a record rises for good");
-	}
-	buf_printf(out, ", but there is no record of rank%s ", f->n_missing == 1 ? "" : "s");
-	for (size_t i = 0; i < a->n_missing && i < f->n_missing && i < MAX_LISTED; i++)
+	buf_add_str(out, n == 1 ? "rank " : "ranks ");
+	for (size_t i = 0; i < a->n_missing && i < n && i < MAX_LISTED; i++)
 		buf_printf(out, "%s%lld", i ? ", " : "", (long long)a->missing[i]);
-	if (f->n_missing > MAX_LISTED)
-		buf_printf(out, " and %llu more", (unsigned long long)f->n_missing - MAX_LISTED);
-	buf_add_str(out, is_one ? ", which may have risen before." : ", which may have risen.");
+	if (n > MAX_LISTED)
+		buf_printf(out, " and %llu more", (unsigned long long)n - MAX_LISTED);
 }
 
-/* "Rank 3 rose by 2 GB …": the rank that would be named, and what speaks against it. */
-static void add_doubt(struct buf *out, const struct first_cause *f, const char *but)
+static void add_count(struct buf *out, size_t n)
 {
-	buf_add_str(out, "The memory of ");
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " rose by ");
-	add_mib(out, f->candidates[0].gain_mib);
-	buf_add_str(out, but);
+	buf_printf(out, "%zu", n);
 }
 
-static void add_few(struct buf *out, const struct first_cause *f)
+/* Adds what a letter of a sentence stands for. NaN: that is not known. */
+static double add_value(struct buf *out, const struct rank_analysis *a, const struct first_cause *f,
+			char letter)
 {
-	size_t n = f->unseen ? f->unseen->total->n : 0;
+	static const struct candidate none;
+	const struct candidate *first = f->n_candidates > 0 ? f->candidates : &none;
+	const struct rank *unseen = f->unseen ? f->unseen : first->rank;
+	const struct culprit_rise *rise = &first->rise;
 
-	if (!f->unseen) {
-		buf_add_str(out, "There are too few samples.");
-		return;
+	switch (letter) {
+	case 'r': /* the rank that rose first, or alone */
+		add_rank(out, first->rank);
+		return 0;
+	case 'G': /* how it grows */
+		finding_add_growth(out, rise);
+		return 0;
+	case 'g': /* what it gained */
+		add_mib(out, rise->total);
+		return 0;
+	case 's': /* so far: of one that goes on */
+		add_mib(out, rise->total);
+		return rise->is_step ? NAN : 0;
+	case 'd': /* after how long it gave that back */
+		finding_add_seconds(out, fmax(rise->given_back - rise->best, 0));
+		return 0;
+	case 'p':
+		buf_printf(out, "%.2f", rise->probability);
+		return rise->probability;
+	case 'l': /* its lead */
+		finding_add_seconds(out, f->answer.lead);
+		return f->answer.lead;
+	case 'u': /* the rank that is the reason */
+		add_rank(out, unseen);
+		return 0;
+	case 'k': /* how many samples that has */
+		buf_add_str(out, unseen->total->n == 1 ? "is " : "are ");
+		add_count(out, unseen->total->n);
+		buf_add_str(out, unseen->total->n == 1 ? " sample" : " samples");
+		return 0;
+	case 'c': /* ranks that rose */
+		add_count(out, f->n_candidates);
+		return 0;
+	case 'f': /* without the first */
+		add_count(out, f->n_candidates - 1);
+		return 0;
+	case 'n': /* all ranks */
+		add_count(out, f->n_ranks);
+		return 0;
+	case 'M': /* those without a record */
+		add_missing(out, a, f->n_missing);
+		return 0;
+	case 'm': /* a gain that would have been seen */
+		add_mib(out, f->answer.least_mib);
+		return 0;
+	default: /* b: a lead that would have been seen */
+		finding_add_seconds(out, f->answer.lead_below);
+		return 0;
 	}
-	buf_add_str(out, "There ");
-	buf_printf(out, n == 1 ? "is %zu sample of " : "are %zu samples of ", n);
-	add_rank(out, f->unseen);
-	buf_add_str(out, "'s process: too few to tell a rise from scatter.");
 }
 
-static void add_shared(struct buf *out, const struct first_cause *f)
+/* Adds a sentence. A part in brackets is left out where its value is not known. */
+static void add_sentence(struct buf *out, const struct rank_analysis *a,
+			 const struct first_cause *f, const char *sentence)
 {
-	buf_printf(out, "%zu of %zu ranks rise together, and none leads by more than ",
-		   f->n_candidates, f->n_ranks);
-	finding_add_seconds(out, f->lead_below);
-	buf_add_str(out, ": that is the workload.");
-}
+	size_t bracket = 0;
+	double value = 0;
 
-static void add_given_back(struct buf *out, const struct first_cause *f)
-{
-	const struct candidate *c = &f->candidates[0];
+	while (*sentence) {
+		size_t plain = strcspn(sentence, "[]%");
 
-	buf_add_str(out, "Only the memory of ");
-	add_rank(out, c->rank);
-	buf_printf(out, " rose, of %zu ranks, by ", f->n_ranks);
-	add_mib(out, c->gain_mib);
-	buf_add_str(out, ". Most of what it gained was given back ");
-	finding_add_seconds(out, fmax(c->given_back - c->onset, 0));
-	buf_add_str(out, " later, while it went on: that passed.");
-}
-
-/* An order of ranks on several clocks is as good as what was assumed of these. */
-static void add_assumed(struct buf *out, const struct first_cause *f)
-{
-	bool is_one = true;
-
-	for (size_t i = 1; i < f->n_candidates; i++)
-		is_one &= f->candidates[i].clock == f->candidates[0].clock;
-	if (!f->is_assumed || f->has_free_clock || is_one)
-		return;
-	buf_add_str(out, " That holds if the clocks of the hosts are right to ");
-	finding_add_seconds(out, f->clock_error);
-	buf_add_str(out, ", which is assumed, as not all hosts state it.");
+		buf_add(out, sentence, plain);
+		sentence += plain;
+		if (*sentence == '[')
+			bracket = out->len;
+		else if (*sentence == ']')
+			buf_truncate(out, isnan(value) ? bracket : out->len);
+		else if (*sentence == '%')
+			value = add_value(out, a, f, *++sentence);
+		sentence += *sentence != '\0';
+	}
 }
 
 void finding_add_caveats(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
-	add_assumed(out, f);
+	bool has_several = false;
+
+	/* An order of ranks on several clocks is as good as what was assumed of these. */
+	for (size_t i = 1; i < f->n_candidates; i++)
+		has_several |= f->candidates[i].clock != f->candidates[0].clock;
+	if (f->is_assumed && !f->has_free_clock && has_several) {
+		buf_add_str(out, " That holds if the clocks of the hosts are right to ");
+		finding_add_seconds(out, f->clock_error);
+		buf_add_str(out, ", which is assumed, as not all hosts state it.");
+	}
 	strays_add_text(out, a);
 }
 
 void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	switch (f->why) {
-	case WHY_FIRST:
-		add_first(out, f);
-		break;
-	case WHY_ALONE:
-		add_alone(out, f);
-		break;
-	case WHY_TOO_CLOSE:
-		add_too_close(out, f);
-		break;
-	case WHY_CLOCKS:
-		add_clocks(out, f);
-		break;
-	case WHY_UNSEEN:
-		add_unseen(out, f);
-		break;
-	case WHY_MISSING:
-		add_unrecorded(out, a, f);
-		break;
-	case WHY_LOADED:
-		add_doubt(out, f,
-			  " at once, but most of the others took as much at their start: "
-			  "it may be the last to load.");
-		break;
-	case WHY_MAY_PASS:
-		add_doubt(out, f,
-			  " and is up when its record ends, but spikes as large lasted as "
-			  "long before they were given back.");
-		break;
-	case WHY_SMALL:
-		add_doubt(out, f, ", but ranks drifted from each other by about as much before.");
-		break;
-	case WHY_UNRELATED:
-		buf_printf(out, "%zu of %zu ranks rise, ", f->n_candidates, f->n_ranks);
-		add_rank(out, f->candidates[0].rank);
-		buf_add_str(out, " first, but as far apart as ranks do that have nothing to do "
-				 "with each other.");
-		break;
-	case WHY_NEVER_ALIKE:
-		buf_add_str(out, "The ranks never do the same for long enough to be compared.");
-		break;
-	case WHY_ONE_RANK:
-		buf_add_str(out, "There is one rank only, and nothing to compare it with.");
-		break;
-	case WHY_MIXED:
-		buf_add_str(out, "The records of ");
-		add_rank(out, f->unseen);
-		buf_add_str(out, " are of several processes that take turns: two runs of the job, "
-				 "or two jobs of one name, are mixed.");
-		break;
-	case WHY_NO_SAMPLES:
-		buf_add_str(out, "There are no samples.");
-		break;
-	case WHY_FEW:
-		add_few(out, f);
-		break;
-	case WHY_NO_RISE:
-		buf_add_str(out, "No rank rises apart from the others. A gain below ");
-		add_mib(out, f->least_mib);
-		buf_add_str(out, " would not show.");
-		break;
-	case WHY_SHARED:
-		add_shared(out, f);
-		break;
-	case WHY_GIVEN_BACK:
-		add_given_back(out, f);
-		break;
-	}
+	if (f->why == WHY_MISSING)
+		add_sentence(out, a, f, recorded[f->answer.why]);
+	add_sentence(out, a, f, is_another(f) ? others[f->why] : whys[f->why].sentence);
+	if (f->why == WHY_ALONE && f->candidates[0].rise.is_censored)
+		buf_add_str(out, " It rose already when its record began.");
 	finding_add_caveats(out, a, f);
 }
 
@@ -366,27 +310,26 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 /* What blurs the order more: the samples, or the clocks. */
 static void add_sharper(struct buf *out, const struct first_cause *f)
 {
-	double lead = isnan(f->lead) ? f->interval : f->lead;
-	double better = fmin(lead / 4, f->interval / 2);
+	double lead = isnan(f->answer.lead) ? f->answer.interval : f->answer.lead;
+	double better = fmin(lead / 4, f->answer.interval / 2);
 	double unit = pow(10, floor(log10(fmax(better, 1e-3))));
 
-	if (f->n_clocks > 1 && f->clock_error > f->candidates[0].sd) {
+	if (f->n_clocks > 1 && f->clock_error > f->candidates[0].rise.sd) {
 		buf_add_str(out, "use clocks that agree to well within ");
 		finding_add_seconds(out, f->clock_error);
 		buf_add_char(out, '.');
 		return;
 	}
 	better = floor(better / unit + 1e-9) * unit;
-	if (!(better >= LEAST_INTERVAL_S - 1e-9)) {
+	if (!(better >= LEAST_INTERVAL_S - 1e-9))
 		buf_add_str(out, ITS_LOG);
-		return;
-	}
-	buf_printf(out, "sample every %.2g s (--interval %.2g).", better, better);
+	else
+		buf_printf(out, "sample every %.2g s (--interval %.2g).", better, better);
 }
 
 void finding_add_remedy(struct buf *out, const struct first_cause *f)
 {
-	if (f->verdict != VERDICT_CANNOT_TELL)
+	if (verdict_of(f->why) != VERDICT_CANNOT_TELL)
 		return;
 	buf_add_str(out, "To decide: ");
 	if (f->why == WHY_TOO_CLOSE)
@@ -400,86 +343,76 @@ void finding_add_remedy(struct buf *out, const struct first_cause *f)
 
 /* ---- JSON ---- */
 
-static void write_onset(struct json *j, const struct first_cause *f, const struct candidate *c)
-{
-	json_key_i64(j, "onset_ns", finding_ns(f, c->onset));
-	json_key_array(j, "onset_interval_ns");
-	if (c->is_censored)
-		json_none(j);
-	else
-		json_i64(j, finding_ns(f, c->low));
-	json_i64(j, finding_ns(f, c->high));
-	json_end_array(j);
-}
-
 static void write_rise(struct json *j, const struct first_cause *f, const struct candidate *c)
 {
-	json_key_i64(j, "gain_bytes", finding_gain_bytes(c));
-	json_key_string(j, "shape", c->is_step ? "step" : "ramp");
-	json_key_f64(j, "slope_bytes_per_second", c->mib_per_second * BYTES_PER_MIB);
-	json_key(j, "given_back_ns");
-	if (isnan(c->given_back))
+	json_key_i64(j, "gain_bytes", finding_bytes(c->rise.total));
+	json_key_string(j, "shape", c->rise.is_step ? "step" : "ramp");
+	json_key_f64(j, "slope_bytes_per_second", c->rise.is_step ? NAN : c->rise.rate * 0x1p20);
+	summary_write_known(j, "given_back_ns", !isnan(c->rise.given_back),
+			    finding_ns(f, c->rise.given_back));
+}
+
+static void write_onset(struct json *j, const struct first_cause *f, const struct candidate *c)
+{
+	json_key_i64(j, "rank", c->rank->rank);
+	json_key_f64(j, "probability", c->rise.probability);
+	json_key_i64(j, "onset_ns", finding_ns(f, c->rise.best));
+	json_key_array(j, "onset_interval_ns");
+	if (c->rise.is_censored)
 		json_none(j);
 	else
-		json_i64(j, finding_ns(f, c->given_back));
+		json_i64(j, finding_ns(f, c->rise.low));
+	json_i64(j, finding_ns(f, c->rise.high));
+	json_end_array(j);
 }
 
 /* NaN is unknown. */
 static void write_seconds(struct json *j, const char *key, double seconds)
 {
-	json_key(j, key);
-	if (isnan(seconds))
-		json_none(j);
-	else
-		json_i64(j, fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX);
+	summary_write_known(j, key, !isnan(seconds),
+			    fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX);
 }
 
 /* The rank that is named; nulls where none is. */
 static void write_named(struct json *j, const struct first_cause *f)
 {
+	static const char *const nulls[] = { "onset_ns", "onset_interval_ns", "lead_ns",
+					     "lead_clock", "phase_attribution" };
+	bool has_probability = verdict_of(f->why) == VERDICT_CANNOT_TELL && f->n_candidates > 0;
+	double lead = f->answer.lead;
+
 	json_key_string(j, "kind", finding_kind(f));
-	if (f->rank) {
-		json_key_i64(j, "rank", f->rank->rank);
-		json_key_f64(j, "probability", f->candidates[0].probability);
+	if (finding_culprit(f)) {
 		write_onset(j, f, &f->candidates[0]);
-		write_seconds(j, "lead_ns", f->lead);
+		write_seconds(j, "lead_ns", lead);
 		json_key_string(j, "lead_clock",
-				isnan(f->lead)	    ? NULL
-				: f->is_since_start ? "since_start"
-						    : "wall");
+				isnan(lead)		   ? NULL
+				: f->answer.is_since_start ? "since_start"
+							   : "wall");
 		write_rise(j, f, &f->candidates[0]);
-		json_key(j, "phase_attribution");
-		phase_write_json(j, &f->phase);
+		summary_write_phase(j, "phase_attribution", &f->phase);
 		return;
 	}
 	json_key_null(j, "rank");
-	json_key_f64(j, "probability",
-		     f->verdict == VERDICT_CANNOT_TELL && f->n_candidates
-			     ? f->candidates[0].probability
-			     : NAN);
-	json_key_null(j, "onset_ns");
-	json_key_null(j, "onset_interval_ns");
-	json_key_null(j, "lead_ns");
-	json_key_null(j, "lead_clock");
-	json_key_null(j, "phase_attribution");
+	json_key_f64(j, "probability", has_probability ? f->candidates[0].rise.probability : NAN);
+	for (size_t i = 0; i < ARRAY_SIZE(nulls); i++)
+		json_key_null(j, nulls[i]);
 }
 
-void finding_write_json(struct json *j, const struct rank_analysis *a, const struct first_cause *f)
+static void write_finding(struct json *j, const struct rank_analysis *a,
+			  const struct first_cause *f)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	double least_mib = f->answer.least_mib;
 
-	json_begin_object(j);
-	json_key_string(j, "verdict", finding_verdict_name(f->verdict));
+	json_key_object(j, "finding");
+	json_key_string(j, "verdict", finding_verdict_name(verdict_of(f->why)));
 	write_named(j, f);
 	json_key_array(j, "candidates");
 	for (size_t i = 0; i < f->n_candidates; i++) {
-		const struct candidate *c = &f->candidates[i];
-
 		json_begin_object(j);
-		json_key_i64(j, "rank", c->rank->rank);
-		json_key_f64(j, "probability", c->probability);
-		write_onset(j, f, c);
-		write_rise(j, f, c);
+		write_onset(j, f, &f->candidates[i]);
+		write_rise(j, f, &f->candidates[i]);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -489,24 +422,17 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 	buf_reset(&text);
 	finding_add_remedy(&text, f);
 	json_key_string(j, "settled_by", text.len ? text.data : NULL);
-	json_key_bool(j, "has_passed", f->has_passed);
-	write_seconds(j, "lead_below_ns", f->lead_below);
-	json_key(j, "least_rise_bytes");
-	if (isnan(f->least_mib))
-		json_none(j);
-	else
-		json_i64(j, (int64_t)fmin(f->least_mib * BYTES_PER_MIB, 9.2e18));
+	json_key_bool(j, "has_passed", f->why == WHY_GIVEN_BACK);
+	write_seconds(j, "lead_below_ns", f->answer.lead_below);
+	summary_write_known(j, "least_rise_bytes", !isnan(least_mib), finding_bytes(least_mib));
 	json_key_object(j, "clocks");
 	json_key_u64(j, "count", f->n_clocks);
-	if (f->has_free_clock)
-		json_key_null(j, "error_ns");
-	else
-		json_key_i64(j, "error_ns", llround(f->clock_error * 1e9));
+	summary_write_known(j, "error_ns", !f->has_free_clock, llround(f->clock_error * 1e9));
 	json_key_bool(j, "is_assumed", f->is_assumed);
 	json_end_object(j);
 	json_key_u64(j, "stray_records", strays_count(a));
-	json_key_u64(j, "episodes", f->n_episodes);
-	json_key_u64(j, "episodes_shared", f->n_shared);
+	json_key_u64(j, "episodes", f->answer.n_events);
+	json_key_u64(j, "episodes_shared", f->answer.n_shared);
 	json_end_object(j);
 }
 
@@ -517,18 +443,13 @@ void summary_write_all(struct json *j, const struct rank_analysis *a)
 	json_key_array(j, "left_out_jobs");
 	for (size_t i = 0; i < a->n_others; i++) {
 		json_begin_object(j);
-		json_key(j, "job_id");
-		if (a->others[i].job_id.s)
-			json_str_n(j, a->others[i].job_id.s, a->others[i].job_id.n);
-		else
-			json_none(j);
+		summary_write_text(j, "job_id", a->others[i].job_id);
 		json_key_u64(j, "samples", a->others[i].n_samples);
 		json_end_object(j);
 	}
 	json_end_array(j);
 	if (a->n_others_all > a->n_others)
 		json_key_u64(j, "left_out_jobs_count", a->n_others_all);
-	json_key(j, "finding");
-	finding_write_json(j, a, a->finding);
+	write_finding(j, a, a->finding);
 	facts_write_json(j, a, a->facts);
 }

@@ -25,12 +25,10 @@ void finding_add_caveats(struct buf *out, const struct rank_analysis *a,
 void finding_add_remedy(struct buf *out, const struct first_cause *f);
 
 /* "+2.1 MB/s", or "+1.4 GB at once". */
-void finding_add_growth(struct buf *out, const struct candidate *c);
+void finding_add_growth(struct buf *out, const struct culprit_rise *rise);
 
 /* "12 ms" or "2.1 s": in a sentence one unit is enough. */
 void finding_add_seconds(struct buf *out, double seconds);
-
-void finding_write_json(struct json *j, const struct rank_analysis *a, const struct first_cause *f);
 
 /* The members of an object: the summary of the reference, then finding, ranks, memory and steps. */
 void summary_write_all(struct json *j, const struct rank_analysis *a);
