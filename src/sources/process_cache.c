@@ -319,8 +319,8 @@ static void read_limits(struct process_cache *k, struct reader *r)
 {
 	if (reader_read(r, NULL, k->key.pid, "limits") < 0)
 		return;
-	k->fd_limit = pid_limits_parse(r->text);
-	k->process_limit = pid_limits_parse_processes(r->text);
+	k->fd_limit = pid_limit_parse(r->text, LIMIT_OPEN_FILES);
+	k->process_limit = pid_limit_parse(r->text, LIMIT_PROCESSES);
 }
 
 static void read_cgroup(struct process_cache *k, struct reader *r)

@@ -133,7 +133,7 @@ struct process_cache {
 	bool has_usage;
 	struct pid_schedstat schedstat;
 	struct pid_statm statm;
-	struct pid_io io;
+	struct io_counts io;
 	struct pid_status status;
 	uint64_t open_fds;
 };

@@ -69,12 +69,10 @@ void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p);
 /* What it has was asked for then, and is told again: of several drivers the oldest counts. */
 void gpu_note_asked(struct gpu_reading *r, uint64_t boot_ns);
 
-/* The first note stays. */
-void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same for what is odd, and leaves nothing unknown. */
-void gpu_remark(struct gpu_reading *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Into a reading's note or remark: the first stays. */
+void gpu_note_first(char note[GPU_NOTE_BYTES], const char *format, ...) PRINTF_LIKE(2, 3);
+#define gpu_note(r, ...) gpu_note_first((r)->note, __VA_ARGS__)
+#define gpu_remark(r, ...) gpu_note_first((r)->remark, __VA_ARGS__) /* and nothing is unknown */
 
 /* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and remarked. */
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent);

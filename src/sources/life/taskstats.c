@@ -95,21 +95,23 @@ static bool parse_payload(const char *bytes, size_t len, struct thread_stats *re
 	*ret = (struct thread_stats){
 		.pid = (pid_t)t.ac_tgid,
 		.start_wall_s = start_of_process(&t),
-		.user_ns = t.ac_utime * 1000,
-		.system_ns = t.ac_stime * 1000,
-		.run_ns = t.cpu_run_virtual_total,
-		.max_rss_bytes = t.hiwater_rss ? t.hiwater_rss * 1024 : U64_UNKNOWN,
-		.minor_faults = t.ac_minflt,
-		.major_faults = t.ac_majflt,
-		.rchar = t.read_char,
-		.wchar = t.write_char,
-		.read_bytes = t.read_bytes,
-		.write_bytes = t.write_bytes,
+		.used = {
+			.cpu_ns = t.cpu_run_virtual_total,
+			.user_ns = t.ac_utime * 1000,
+			.system_ns = t.ac_stime * 1000,
+			.max_rss_bytes = t.hiwater_rss ? t.hiwater_rss * 1024 : U64_UNKNOWN,
+			.minor_faults = t.ac_minflt,
+			.major_faults = t.ac_majflt,
+			.rchar = t.read_char,
+			.wchar = t.write_char,
+			.read_bytes = t.read_bytes,
+			.write_bytes = t.write_bytes,
+		},
 	};
 	if (t.ac_pid == t.ac_tgid)
 		memcpy(ret->comm, t.ac_comm, strnlen(t.ac_comm, sizeof(ret->comm) - 1));
-	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
-		ret->run_ns = ret->user_ns + ret->system_ns;
+	if (ret->used.cpu_ns == 0) /* a kernel that does not count it: ticks are all there is */
+		ret->used.cpu_ns = ret->used.user_ns + ret->used.system_ns;
 	return true;
 }
 
@@ -145,20 +147,23 @@ bool thread_stats_is_before(const struct thread_stats *stats, uint64_t wall_s)
 
 void thread_stats_add(struct thread_stats *sum, const struct thread_stats *thread)
 {
+	struct exit_account *to = &sum->used;
+	const struct exit_account *more = &thread->used;
+
 	if (is_another(sum, thread)) {
 		*sum = *thread;
 		return;
 	}
-	sum->user_ns += thread->user_ns;
-	sum->system_ns += thread->system_ns;
-	sum->run_ns += thread->run_ns;
-	sum->max_rss_bytes = u64_max_known(sum->max_rss_bytes, thread->max_rss_bytes);
-	sum->minor_faults += thread->minor_faults;
-	sum->major_faults += thread->major_faults;
-	sum->rchar += thread->rchar;
-	sum->wchar += thread->wchar;
-	sum->read_bytes += thread->read_bytes;
-	sum->write_bytes += thread->write_bytes;
+	to->cpu_ns += more->cpu_ns;
+	to->user_ns += more->user_ns;
+	to->system_ns += more->system_ns;
+	to->max_rss_bytes = u64_max_known(to->max_rss_bytes, more->max_rss_bytes);
+	to->minor_faults += more->minor_faults;
+	to->major_faults += more->major_faults;
+	to->rchar += more->rchar;
+	to->wchar += more->wchar;
+	to->read_bytes += more->read_bytes;
+	to->write_bytes += more->write_bytes;
 	if (thread->comm[0])
 		memcpy(sum->comm, thread->comm, sizeof(sum->comm));
 }
@@ -450,22 +455,17 @@ bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account 
 		return false;
 	is_whole = !thread_stats_is_before(sum, feed->forgot_wall_s);
 	if (is_whole) {
-		const struct task_counts counts = { .user_ns = sum->user_ns,
-						    .system_ns = sum->system_ns,
-						    .run_ns = sum->run_ns };
+		const struct task_counts counts = { .user_ns = sum->used.user_ns,
+						    .system_ns = sum->used.system_ns,
+						    .run_ns = sum->used.cpu_ns };
 		struct cpu_split split = { 0 };
 
 		task_split_cpu(&counts, &split);
-		*ret = (struct exit_account){ .cpu_ns = sum->run_ns,
-					      .user_ns = split.user_ns,
-					      .system_ns = split.system_ns,
-					      .max_rss_bytes = sum->max_rss_bytes,
-					      .minor_faults = sum->minor_faults,
-					      .major_faults = sum->major_faults,
-					      .rchar = bytes_at_least(sum->rchar),
-					      .wchar = bytes_at_least(sum->wchar),
-					      .read_bytes = sum->read_bytes,
-					      .write_bytes = sum->write_bytes };
+		*ret = sum->used;
+		ret->user_ns = split.user_ns;
+		ret->system_ns = split.system_ns;
+		ret->rchar = bytes_at_least(sum->used.rchar);
+		ret->wchar = bytes_at_least(sum->used.wchar);
 		memcpy(ret_comm, sum->comm, sizeof(sum->comm));
 	}
 	map_remove(&feed->by_pid, (uint64_t)pid);
