@@ -421,23 +421,18 @@ void smi_end_program(void);
 
 enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };
 
-/* A line of --query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu. */
-struct smi_line {
-	int index;		   /* lines are counted whatever is on them, blank ones are not */
-	bool is_whole;		   /* four fields, and all of them numbers */
-	double values[SMI_FIELDS]; /* as they stand there: inf and 101 are possible; NaN: no number
-				    */
-};
-
-/* Fills up to max; returns how many. */
-size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
+/*
+ * A line of --query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu, as the values
+ * stand there: inf and 101 are possible, NaN is no number. False: not four, or not all numbers.
+ */
+bool smi_parse_line(const char *line, size_t n, double ret[SMI_FIELDS]);
 
 struct smi_device {
 	char uuid[SMI_UUID_BYTES];
 	bool is_listed; /* the last time it was asked */
 	bool is_lost;	/* it is listed, and said to be that */
 	uint64_t index; /* its number; U64_UNKNOWN: not told */
-	struct smi_line line;
+	double values[SMI_FIELDS];
 };
 
 /*
