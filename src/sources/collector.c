@@ -166,10 +166,10 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	return 0;
 }
 
-static void roster_release(struct roster *roster, struct fd_budget *budget)
+static void roster_release(struct roster *roster, struct reader *r)
 {
 	for (size_t i = 0; i < roster->n; i++)
-		process_cache_free(roster->items[i], budget);
+		process_cache_free(roster->items[i], r);
 	free(roster->items);
 	*roster = (struct roster){ 0 };
 }
@@ -178,8 +178,8 @@ struct collector *collector_free(struct collector *c)
 {
 	if (!c)
 		return NULL;
-	roster_release(&c->roster, &c->reader.budget);
-	roster_release(&c->next, &c->reader.budget);
+	roster_release(&c->roster, &c->reader);
+	roster_release(&c->next, &c->reader);
 	tasks_close(c->tasks);
 	reader_release(&c->reader);
 	buf_release(&c->text);
@@ -197,16 +197,16 @@ static void close_all_files(struct collector *c)
 {
 	for (size_t i = 0; i < c->roster.n; i++)
 		if (c->roster.items[i])
-			process_cache_close_files(c->roster.items[i], &c->reader.budget);
+			process_cache_close_files(c->roster.items[i], &c->reader);
 	for (size_t i = 0; i < c->next.n; i++)
-		process_cache_close_files(c->next.items[i], &c->reader.budget);
+		process_cache_close_files(c->next.items[i], &c->reader);
 	c->reader.budget.max = 0;
 	c->reader.budget.is_short = false;
 }
 
 static int read_stat_once(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
-	ssize_t n = reader_read(&c->reader, &k->stat_file, k->key.pid, "stat");
+	ssize_t n = reader_read(&c->reader, &k->files[KEPT_STAT], k->key.pid, "stat");
 
 	return n < 0 ? (int)n : pid_stat_parse(c->reader.text, ret);
 }
@@ -214,14 +214,14 @@ static int read_stat_once(struct collector *c, struct process_cache *k, struct p
 /* A second look where the first met a file of the pid's former owner, or a want of files. */
 static int read_stat(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
-	bool was_kept = k->stat_file.fd >= 0;
+	bool was_kept = k->files[KEPT_STAT] >= 0;
 	int r = read_stat_once(c, k, ret);
 
 	if (r < 0 && c->reader.budget.is_short)
 		close_all_files(c);
 	else if (r == 0 || !was_kept)
 		return r;
-	fd_cache_close(&k->stat_file, &c->reader.budget);
+	reader_close(&c->reader, &k->files[KEPT_STAT]);
 	return read_stat_once(c, k, ret);
 }
 
@@ -259,7 +259,7 @@ static struct process_cache *replace_known(struct collector *c, struct process_c
 {
 	pid_t pid = k->key.pid;
 
-	process_cache_free(k, &c->reader.budget);
+	process_cache_free(k, &c->reader);
 	return process_cache_new(pid);
 }
 
@@ -285,7 +285,7 @@ static int scan_process(struct collector *c, pid_t pid, struct process_cache *k,
 		return -ENOMEM;
 	r = read_stat(c, k, &st);
 	if (r < 0 || st.pid != pid) {
-		process_cache_free(k, &c->reader.budget);
+		process_cache_free(k, &c->reader);
 		return is_our_fault(r) ? r : 0;
 	}
 	if (u64_known(k->key.start_ticks) && k->key.start_ticks != st.start_ticks)
@@ -329,7 +329,7 @@ static struct process_cache *take_acquaintance(struct collector *c, size_t *at, 
 	struct process_cache *found;
 
 	for (; *at < old->n && old->items[*at]->key.pid < pid; (*at)++)
-		old->items[*at] = process_cache_free(old->items[*at], &c->reader.budget);
+		old->items[*at] = process_cache_free(old->items[*at], &c->reader);
 	if (*at == old->n || old->items[*at]->key.pid != pid)
 		return NULL;
 	found = TAKE_PTR(old->items[*at]);
@@ -419,7 +419,7 @@ static int scan_listed(struct collector *c, const struct task_list *list, struct
 		j += j < c->pids.n && expected == pid;
 	}
 	for (; at < c->roster.n; at++)
-		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader.budget);
+		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader);
 	scanned = c->next;
 	c->next = c->roster;
 	c->next.n = 0;
