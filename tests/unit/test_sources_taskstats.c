@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/sources.h"
+#include "sources/life/life.h"
 #include "sources/life/taskstats.h"
 
 #define FAMILY 30
@@ -229,7 +230,7 @@ static void test_an_exit_has_an_account(void **state)
 	uint64_t cpu_ns;
 
 	(void)state;
-	if (life_open(&life, &err) < 0 || !life_has_accounts(life)) {
+	if (life_open_with(NULL, &life, &err) < 0 || !life->has_accounts) {
 		life_close(life);
 		skip();
 	}

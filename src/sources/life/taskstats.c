@@ -238,8 +238,7 @@ static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint
 
 /* ---- the socket ---- */
 
-#define RECEIVE_BYTES (8 * 1024 * 1024) /* as for the proc connector, whose queue it goes with */
-#define MESSAGE_BYTES 4096		/* one is about 500 bytes */
+#define MESSAGE_BYTES 4096 /* one is about 500 bytes */
 #define ANSWER_MS 200
 #define MAX_WAITING 16384 /* processes whose end the other queue has not told yet, or lost */
 
@@ -266,32 +265,17 @@ static int ask(int fd, const char *bytes, size_t n, char *answer, size_t size)
 	return got < 0 ? -errno : (int)got;
 }
 
-static int open_socket(void)
-{
-	CLEANUP(close_fd)
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_GENERIC);
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
-	int bytes = RECEIVE_BYTES;
-
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
 static int start(struct taskstats_feed *feed)
 {
 	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
 	uint32_t own = (uint32_t)getpid();
 	int got, r;
 	char cpus[CPUS_BYTES];
+	bool is_there;
 	ssize_t len;
 	size_t n;
 
-	feed->fd = open_socket();
+	feed->fd = netlink_socket(NETLINK_GENERIC, 0, &is_there);
 	if (feed->fd < 0)
 		return feed->fd;
 	n = write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,

@@ -58,6 +58,12 @@ int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family);
 
 /* ---- the socket ---- */
 
+/*
+ * With room for all that the proc connector sends: taskstats goes with its queue. -errno;
+ * *ret_is_there is false where there are no such sockets.
+ */
+int netlink_socket(int protocol, uint32_t groups, bool *ret_is_there);
+
 struct taskstats_feed;
 
 /* -EPERM: root only (CAP_NET_ADMIN). -EOPNOTSUPP: not in this kernel. err has the sentence. */
