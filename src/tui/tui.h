@@ -52,4 +52,3 @@ int tui_run(const struct tui_options *options, struct err *err);
  */
 int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(void *ctx), void *ctx,
 	      struct err *err);
-
