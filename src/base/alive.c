@@ -68,16 +68,6 @@ static int read_stat(int root_fd, pid_t pid, char *ret_state, uint64_t *ret_star
 	return n < 0 ? (int)n : alive_parse_stat(text, ret_state, ret_start_ticks);
 }
 
-/* 0: it has none, or it cannot be told. */
-static pid_t read_parent(int root_fd, pid_t pid)
-{
-	char text[STAT_BYTES];
-	const char *p = read_text(root_fd, pid, text) < 0 ? NULL : find_field(text, STAT_PARENT);
-	uint64_t parent;
-
-	return !p || num_scan_u64(&p, &parent) < 0 || parent > INT_MAX ? 0 : (pid_t)parent;
-}
-
 /* "" where it cannot be read, or does not look like one. */
 static void read_boot_id(int root_fd, char ret[ALIVE_BOOT_ID_BYTES])
 {
@@ -153,9 +143,16 @@ int proc_start_ticks(pid_t pid, uint64_t *ret)
 bool proc_is_ancestor(pid_t pid)
 {
 	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
-	pid_t above = getppid();
+	uint64_t above = (uint64_t)getppid();
+	char text[STAT_BYTES];
 
-	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != pid; i++)
-		above = read_parent(root_fd, above);
-	return above > 0 && above == pid;
+	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != (uint64_t)pid; i++) {
+		const char *parent = NULL;
+
+		if (above <= INT_MAX && read_text(root_fd, (pid_t)above, text) >= 0)
+			parent = find_field(text, STAT_PARENT);
+		if (!parent || num_scan_u64(&parent, &above) < 0)
+			return false;
+	}
+	return pid > 0 && above == (uint64_t)pid;
 }

@@ -218,17 +218,13 @@ static const char *value_word_end(const char *p, const char *end, bool is_shell)
 	return end;
 }
 
-/* A comma or bracket behind a closing quote that is no part of the value. */
-static bool closes_list(const char *p, const char *end)
-{
-	return is_in(*p, ",}]") &&
-	       (end - p < 2 || value_is_space(p[1]) || is_in(p[1], "\"'`,}])\\"));
-}
-
 /* p is behind a closing quote: the end of what a shell would glue on, or p. */
 static const char *value_glued_end(const char *p, const char *end)
 {
-	if (p >= end || is_in(*p, ";)&|") || closes_list(p, end))
+	if (p >= end || is_in(*p, ";)&|"))
+		return p;
+	/* A comma or bracket that closes a list is no part of the value. */
+	if (is_in(*p, ",}]") && (end - p < 2 || value_is_space(p[1]) || is_in(p[1], "\"'`,}])\\")))
 		return p;
 	return value_word_end(p, end, false);
 }
@@ -606,13 +602,6 @@ static bool name_is_secret(const struct mask *mask, const char *name, size_t n, 
 	return is_known;
 }
 
-/* PWD and OLDPWD: the shell's folder, if not a password of a connection string. */
-static bool name_is_folder(const char *name, size_t n)
-{
-	return (n == 3 && strncasecmp(name, "pwd", n) == 0) ||
-	       (n == 6 && strncasecmp(name, "oldpwd", n) == 0);
-}
-
 /* --ask-pass, --no-password: an option that has a secret's name and takes no value. */
 static bool name_is_switch(const char *name, size_t n)
 {
@@ -801,11 +790,6 @@ struct scan {
 static bool is_full(const struct scan *s)
 {
 	return s->out->len > s->out_full;
-}
-
-static bool is_name_char(char c)
-{
-	return ascii_is_alnum(c) || c == '_' || c == '-' || c == '.';
 }
 
 static void emit(struct scan *s, const char *from, const char *to)
@@ -1022,8 +1006,10 @@ static enum value_kind name_kind(const struct scan *s, const char *name, size_t 
 
 	if (is_option && long_option(s->programs, name, n) != VALUE_NONE)
 		return long_option(s->programs, name, n);
-	/* ";Pwd=" is of a connection string; "PWD=" where a word begins may be the shell's. */
-	if (name_is_folder(name, n) && !in_query && !is_behind_semicolon(s))
+	/* PWD and OLDPWD are the shell's folder. But ";Pwd=" is of a connection string. */
+	if (!in_query && !is_behind_semicolon(s) &&
+	    ((n == 3 && strncasecmp(name, "pwd", n) == 0) ||
+	     (n == 6 && strncasecmp(name, "oldpwd", n) == 0)))
 		return VALUE_FOLDER;
 	for (size_t i = 0; i <= glued_max && i < n; i++)
 		if (name_is_secret(s->mask, name + i, n - i, in_query))
@@ -1219,7 +1205,7 @@ static bool scan_run(struct scan *s)
 	enum value_kind kind;
 	bool is_option;
 
-	while (run_end < s->arg_end && is_name_char(*run_end))
+	while (run_end < s->arg_end && (ascii_is_alnum(*run_end) || is_in(*run_end, "_-.")))
 		run_end++;
 	if (run_end == s->pos)
 		return false;

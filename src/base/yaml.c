@@ -184,25 +184,22 @@ static int refuse_decorations(const struct reading *rd, int line, const unsigned
 	return 0;
 }
 
-static bool is_null_word(const char *text)
-{
-	return strcmp(text, "") == 0 || strcmp(text, "~") == 0 || strcmp(text, "null") == 0 ||
-	       strcmp(text, "Null") == 0 || strcmp(text, "NULL") == 0;
-}
-
 static int scalar_piece(const struct reading *rd, int line, struct yaml_piece *ret)
 {
 	const char *text = (const char *)rd->event.data.scalar.value;
-	bool is_plain = rd->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+	static const char *const null_words[] = { "", "~", "null", "Null", "NULL" };
+	bool is_plain = rd->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE, is_null = false;
 
 	if (strlen(text) != rd->event.data.scalar.length)
 		return fail_at(rd, line, "a NUL character (\\0) in a text; leave it out");
+	for (size_t i = 0; is_plain && i < ARRAY_SIZE(null_words); i++)
+		is_null |= strcmp(text, null_words[i]) == 0;
 	*ret = (struct yaml_piece){
 		.kind = PIECE_SCALAR,
 		.line = line,
 		.text = text,
 		.is_quoted = !is_plain,
-		.is_null = is_plain && is_null_word(text),
+		.is_null = is_null,
 	};
 	return refuse_decorations(rd, line, rd->event.data.scalar.anchor,
 				  rd->event.data.scalar.tag);
