@@ -15,36 +15,39 @@
 #include "base/num.h"
 #include "base/unknown.h"
 
+/* Fields of proc/PID/stat, by their numbers in proc(5). */
 #define STAT_STATE 3
+#define STAT_PARENT 4
 #define STAT_THREADS 20
 #define STAT_START 22
 #define STAT_BYTES 4096
 #define MAX_ANCESTORS 1000 /* parents change while one looks: it is to end */
 
-int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks)
+/* Where a field behind the name begins; NULL: the text is too short. */
+static const char *find_field(const char *text, int field)
 {
 	/* The name (field 2) may hold spaces and parentheses itself. */
-	const char *p = strrchr(text, ')'), *count = NULL;
-	uint64_t start_ticks, n_threads;
-	char state;
+	const char *p = strrchr(text, ')');
 
-	if (!p || p[1] != ' ' || p[2] == '\0')
-		return -EINVAL;
-	p += 2;
-	state = *p;
-	for (int field = STAT_STATE; field < STAT_START; field++) {
+	for (int i = STAT_STATE - 1; p && i < field; i++) {
 		p = strchr(p, ' ');
-		if (!p)
-			return -EINVAL;
-		p++;
-		if (field + 1 == STAT_THREADS)
-			count = p;
+		p = p ? p + 1 : NULL;
 	}
-	if (state == 'Z' && count && num_scan_u64(&count, &n_threads) == 0 && n_threads > 1)
-		state = '?';
-	if (num_scan_u64(&p, &start_ticks) < 0 || (*p != ' ' && *p != '\n' && *p != '\0'))
+	return p && *p ? p : NULL;
+}
+
+int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks)
+{
+	const char *state = find_field(text, STAT_STATE), *start = find_field(text, STAT_START);
+	const char *count = find_field(text, STAT_THREADS);
+	uint64_t start_ticks, n_threads;
+
+	if (!start || state[-2] != ')' || num_scan_u64(&start, &start_ticks) < 0 ||
+	    (*start != ' ' && *start != '\n' && *start != '\0'))
 		return -EINVAL;
-	*ret_state = state;
+	*ret_state = *state;
+	if (*state == 'Z' && num_scan_u64(&count, &n_threads) == 0 && n_threads > 1)
+		*ret_state = '?';
 	*ret_start_ticks = start_ticks;
 	return 0;
 }
@@ -63,19 +66,6 @@ static int read_stat(int root_fd, pid_t pid, char *ret_state, uint64_t *ret_star
 	ssize_t n = read_text(root_fd, pid, text);
 
 	return n < 0 ? (int)n : alive_parse_stat(text, ret_state, ret_start_ticks);
-}
-
-/* 0: it has none, or it cannot be told. */
-static pid_t read_parent(int root_fd, pid_t pid)
-{
-	char text[STAT_BYTES];
-	const char *p = read_text(root_fd, pid, text) < 0 ? NULL : strrchr(text, ')');
-	uint64_t parent;
-
-	if (!p || strlen(p) < strlen(") S 1"))
-		return 0;
-	p += strlen(") S ");
-	return num_scan_u64(&p, &parent) < 0 || parent > INT_MAX ? 0 : (pid_t)parent;
 }
 
 /* "" where it cannot be read, or does not look like one. */
@@ -153,9 +143,16 @@ int proc_start_ticks(pid_t pid, uint64_t *ret)
 bool proc_is_ancestor(pid_t pid)
 {
 	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
-	pid_t above = getppid();
+	uint64_t above = (uint64_t)getppid();
+	char text[STAT_BYTES];
 
-	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != pid; i++)
-		above = read_parent(root_fd, above);
-	return above > 0 && above == pid;
+	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != (uint64_t)pid; i++) {
+		const char *parent = NULL;
+
+		if (above <= INT_MAX && read_text(root_fd, (pid_t)above, text) >= 0)
+			parent = find_field(text, STAT_PARENT);
+		if (!parent || num_scan_u64(&parent, &above) < 0)
+			return false;
+	}
+	return pid > 0 && above == (uint64_t)pid;
 }

@@ -110,3 +110,11 @@ char *arena_strdup(struct arena *a, const char *s)
 {
 	return s ? arena_strndup(a, s, strlen(s)) : NULL;
 }
+
+bool arena_keep(struct arena *a, const char **s)
+{
+	bool has_any = *s != NULL;
+
+	*s = arena_strdup(a, *s);
+	return *s || !has_any;
+}

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
@@ -39,3 +40,6 @@ char *arena_strndup(struct arena *a, const char *s, size_t n);
 
 /* A copy of s; NULL when s is NULL or memory runs out. */
 char *arena_strdup(struct arena *a, const char *s);
+
+/* Puts a copy in the place of *s, if that is not NULL. False when memory runs out. */
+bool arena_keep(struct arena *a, const char **s);

@@ -74,7 +74,7 @@ static const struct config defaults = {
 /*
  * ---- the table: a row for each key, a schema for each mapping ----
  *
- * Who may go by defaults instead (config_load_loosely()): what does no harm by it. A wrong place, a
+ * Who may go by defaults instead (config_load()): what does no harm by it. A wrong place, a
  * wrong mask or a wrong retention would, for it shows or removes what was to stay.
  */
 
@@ -300,13 +300,13 @@ static int check_later(const char *path, const struct config *c, struct err *err
 	return 0;
 }
 
-int config_load_loosely(const char *path, struct config *c, struct buf *slips, struct err *err)
+int config_load(const char *path, struct config *c, struct buf *slips, struct err *err)
 {
 	struct arena arena = ARENA_INIT;
 	int r;
 
 	config_release(c);
-	r = yaml_load_loosely(path, &schema, &arena, c, slips, err);
+	r = yaml_load(path, &schema, &arena, c, slips, err);
 	if (r == 0)
 		r = check_patterns(path, c, err);
 	if (r == 0)
@@ -323,11 +323,6 @@ int config_load_loosely(const char *path, struct config *c, struct buf *slips, s
 		return r;
 	err_set(err, 0, "%s", "");
 	return 0;
-}
-
-int config_load(const char *path, struct config *c, struct err *err)
-{
-	return config_load_loosely(path, c, NULL, err);
 }
 
 /* ---- listing ---- */
@@ -388,36 +383,6 @@ int config_line(const struct config *c, const char *name)
 
 /* ---- one setting ---- */
 
-/* Bytes that a value of this kind takes in the struct. */
-static size_t size_of(enum yaml_kind kind)
-{
-	switch (kind) {
-	case YAML_INT:
-	case YAML_CHOICE:
-		return sizeof(int);
-	case YAML_U64:
-		return sizeof(uint64_t);
-	case YAML_NUMBER:
-	case YAML_DURATION:
-		return sizeof(double);
-	case YAML_BOOL:
-		return sizeof(bool);
-	case YAML_STRING:
-	case YAML_STRING_OR_NONE:
-		return sizeof(const char *);
-	case YAML_STRINGS:
-	case YAML_STRING_OR_STRINGS:
-		return sizeof(struct yaml_strings);
-	case YAML_STRING_MAP:
-		return sizeof(struct yaml_pairs);
-	case YAML_MAPPINGS:
-		return sizeof(struct yaml_items);
-	case YAML_MAPPING:
-		break;
-	}
-	return 0;
-}
-
 int config_set(struct config *c, const char *name, const char *value, struct err *err)
 {
 	struct search wanted = { .name = name };
@@ -444,7 +409,7 @@ int config_set(struct config *c, const char *name, const char *value, struct err
 		return err_set(err, r, "%s",
 			       strchr(why.text, ' ') ? strchr(why.text, ' ') + 1 : "");
 	memcpy((char *)c + wanted.found.offset, (char *)&one + wanted.found.offset,
-	       size_of(wanted.found.field->kind));
+	       yaml_value_bytes(wanted.found.field->kind));
 	return 0;
 }
 
@@ -585,7 +550,7 @@ int settings_open_loosely(struct settings *ret, struct buf *slips, struct err *e
 	config_init(&ret->config);
 	r = paths_find(&ret->paths, err);
 	if (r == 0)
-		r = config_load_loosely(ret->paths.config, &ret->config, slips, err);
+		r = config_load(ret->paths.config, &ret->config, slips, err);
 	if (r == 0)
 		r = settings_place(&ret->paths, ret->paths.config, &ret->config, err);
 	if (r == 0 && ret->config.mask_secrets)

@@ -135,14 +135,12 @@ void config_release(struct config *c);
 /* jsonl_max_bytes, but no more than retention.max_bytes, which counts the log in, leaves for it. */
 uint64_t config_log_bytes(const struct config *c);
 
-/* Fills c (already initialised) from the file. On failure c holds the defaults. */
-int config_load(const char *path, struct config *c, struct err *err);
-
 /*
- * The same for who goes on whatever happens: what is wrong in a section that does no harm by its
- * defaults (anomaly, correlation, limits) is a line of slips, with what is used instead.
+ * Fills c (already initialised) from the file. On failure c holds the defaults. With slips, for who
+ * goes on whatever happens: what is wrong in a section that does no harm by its defaults (anomaly,
+ * correlation, limits) is a line of them, with what is used instead. NULL: it is an error.
  */
-int config_load_loosely(const char *path, struct config *c, struct buf *slips, struct err *err);
+int config_load(const char *path, struct config *c, struct buf *slips, struct err *err);
 
 /*
  * One setting by its name ("anomaly.memory_spike_threshold"), as a file would give it. Its line
@@ -184,7 +182,7 @@ struct settings {
 
 /* From the environment and the configuration; a bad file is an error. */
 int settings_open(struct settings *ret, struct err *err);
-/* As config_load_loosely() reads it. */
+/* As config_load() reads it with slips. */
 int settings_open_loosely(struct settings *ret, struct buf *slips, struct err *err);
 void settings_close(struct settings *s); /* also after a failure, and a second time */
 

@@ -11,78 +11,46 @@
 
 void csv_init(struct csv *c, struct buf *out)
 {
-	*c = (struct csv){ .out = out };
-}
-
-static void begin_field(struct csv *c)
-{
-	if (c->need_comma)
-		buf_add_char(c->out, ',');
-	c->need_comma = true;
+	*c = (struct csv){ .json.out = out };
 }
 
 void csv_end_row(struct csv *c)
 {
-	buf_add_char(c->out, '\n');
-	c->need_comma = false;
-}
-
-void csv_unknown(struct csv *c)
-{
-	begin_field(c);
+	buf_add_char(c->json.out, '\n');
+	c->json.need_comma = false;
 }
 
 void csv_word(struct csv *c, const char *word)
 {
-	begin_field(c);
-	buf_add_str(c->out, word);
+	json_raw(&c->json, word, strlen(word));
+}
+
+void csv_unknown(struct csv *c)
+{
+	csv_word(c, "");
 }
 
 /* ---- numbers ---- */
 
-/* Room for one, behind its comma; NULL: no memory. */
-static char *begin_number(struct csv *c)
-{
-	char *at;
-
-	if (c->out->cap - c->out->len <= JSON_NUMBER_BYTES + 1 &&
-	    buf_reserve(c->out, JSON_NUMBER_BYTES + 1) < 0)
-		return NULL;
-	at = c->out->data + c->out->len;
-	if (c->need_comma)
-		*at++ = ',';
-	c->need_comma = true;
-	return at;
-}
-
-static void end_number(struct csv *c, char *end)
-{
-	*end = '\0';
-	c->out->len = (size_t)(end - c->out->data);
-}
-
 void csv_u64(struct csv *c, uint64_t v)
 {
-	char *at = begin_number(c);
-
-	if (at)
-		end_number(c, u64_known(v) ? json_put_u64(at, v) : at);
+	if (u64_known(v))
+		json_u64(&c->json, v);
+	else
+		csv_unknown(c);
 }
 
 void csv_i64(struct csv *c, int64_t v)
 {
-	char *at = begin_number(c);
-
-	if (at)
-		end_number(c, json_put_i64(at, v));
+	json_i64(&c->json, v);
 }
 
 void csv_f64(struct csv *c, double v)
 {
-	char *at = begin_number(c);
-
-	if (at)
-		end_number(c, isfinite(v) ? json_put_f64(at, v) : at);
+	if (isfinite(v))
+		json_f64(&c->json, v);
+	else
+		csv_unknown(c);
 }
 
 /* ---- text ---- */
@@ -101,35 +69,37 @@ static bool is_formula_start(const char *s, size_t len)
 /* Appends the character at s (n bytes are there); returns the bytes it took. */
 static size_t add_char(struct csv *c, const char *s, size_t n)
 {
+	struct buf *out = c->json.out;
 	size_t len = utf8_char_len(s, n);
 
 	if (c->is_shown && *s != '\n')
-		len = utf8_add_shown(c->out, s, n);
+		len = utf8_add_shown(out, s, n);
 	else if (len == 0)
-		buf_add_str(c->out, REPLACEMENT);
+		buf_add_str(out, REPLACEMENT);
 	else
-		buf_add(c->out, s, len);
+		buf_add(out, s, len);
 	if (*s == '"')
-		buf_add_char(c->out, '"');
+		buf_add_char(out, '"');
 	return len ? len : 1;
 }
 
 void csv_text(struct csv *c, const char *s)
 {
+	struct buf *out = c->json.out;
 	size_t n = s ? strlen(s) : 0;
 	bool may_begin = c->guards_formulas;
 	size_t n_plain = 0;
 
-	begin_field(c);
+	csv_unknown(c); /* nothing but its comma */
 	if (!s)
 		return;
-	buf_add_char(c->out, '"');
+	buf_add_char(out, '"');
 	while (!may_begin && s[n_plain] >= ' ' && s[n_plain] <= '~' && s[n_plain] != '"')
 		n_plain++;
-	buf_add(c->out, s, n_plain);
+	buf_add(out, s, n_plain);
 	for (size_t i = n_plain, len; i < n; i += len) {
 		if (may_begin && is_formula_start(s + i, utf8_char_len(s + i, n - i)))
-			buf_add_char(c->out, '\'');
+			buf_add_char(out, '\'');
 		len = add_char(c, s + i, n - i);
 		/*
 		 * A cell may begin behind this character: spreadsheets of other countries separate
@@ -139,5 +109,5 @@ void csv_text(struct csv *c, const char *s)
 		may_begin = c->guards_formulas &&
 			    (strchr(",;|\t\r\n", s[i]) || (may_begin && strchr(" \"'", s[i])));
 	}
-	buf_add_char(c->out, '"');
+	buf_add_char(out, '"');
 }

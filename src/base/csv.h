@@ -20,10 +20,10 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 
 struct csv {
-	struct buf *out;
-	bool need_comma;
+	struct json json; /* its commas and numbers are the same */
 	/* For a terminal, which would obey control characters: '?' instead of them. */
 	bool is_shown;
 	/*

@@ -32,21 +32,14 @@ static char *put_digits(char *end, uint64_t v)
 	return end;
 }
 
-static size_t count_digits(uint64_t v)
+static char *add_digits(char *at, uint64_t v)
 {
 	size_t n = 1;
 
 	for (uint64_t power = 10; n < DIGITS_MAX && v >= power; power *= 10)
 		n++;
-	return n;
-}
-
-static char *add_digits(char *at, uint64_t v)
-{
-	char *end = at + count_digits(v);
-
-	put_digits(end, v);
-	return end;
+	put_digits(at + n, v);
+	return at + n;
 }
 
 static char *json_put_null(char *at)
@@ -304,11 +297,6 @@ static void json_escape(struct buf *out, unsigned char c)
 	}
 }
 
-static bool json_is_plain(unsigned char c)
-{
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 #define EACH_BYTE(c) (UINT64_C(0x0101010101010101) * (c))
 
 /* Sets the top bit of a byte that is 0; of others only above one that is. */
@@ -317,7 +305,7 @@ static uint64_t find_zeros(uint64_t bytes)
 	return (bytes - EACH_BYTE(1)) & ~bytes & EACH_BYTE(0x80);
 }
 
-/* json_is_plain() for eight at once. */
+/* Of eight bytes: none that is escaped, and none beyond ASCII. */
 static bool are_eight_plain(const char *s)
 {
 	uint64_t bytes;
@@ -335,7 +323,7 @@ static size_t count_plain(const char *s, size_t n)
 
 	while (n - i >= 8 && are_eight_plain(s + i))
 		i += 8;
-	while (i < n && json_is_plain((unsigned char)s[i]))
+	while (i < n && (s[i] >= 0x20 && s[i] < 0x7f && s[i] != '"' && s[i] != '\\'))
 		i++;
 	return i;
 }

@@ -117,17 +117,6 @@ bool json_cursor_is(const char *key, size_t len, const char *name)
 
 /* ---- what is passed over ---- */
 
-static void skip_scalar(struct json_cursor *c)
-{
-	const char *start = c->at;
-
-	while (c->at < c->end &&
-	       (ascii_is_alnum(*c->at) || *c->at == '-' || *c->at == '+' || *c->at == '.'))
-		c->at++;
-	if (c->at == start)
-		give_up(c);
-}
-
 /* Inside a list or an object all is one to it but strings and brackets. */
 static void skip_nested(struct json_cursor *c)
 {
@@ -152,6 +141,7 @@ static void skip_nested(struct json_cursor *c)
 
 void json_cursor_skip(struct json_cursor *c)
 {
+	const char *start;
 	size_t len;
 	bool has_escapes;
 
@@ -164,7 +154,12 @@ void json_cursor_skip(struct json_cursor *c)
 		skip_nested(c);
 		break;
 	default:
-		skip_scalar(c);
+		for (start = c->at; c->at < c->end; c->at++)
+			if (!ascii_is_alnum(*c->at) && *c->at != '-' && *c->at != '+' &&
+			    *c->at != '.')
+				break;
+		if (c->at == start)
+			give_up(c);
 		break;
 	}
 }

@@ -44,17 +44,6 @@ bool log_is_removed(void)
 	return fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
 }
 
-/* A message may quote file names and arguments: nothing in them is to command the terminal. */
-static void make_safe(char *text)
-{
-	for (unsigned char *p = (unsigned char *)text; *p; p++) {
-		if (*p == '\n' || *p == '\t')
-			*p = ' ';
-		else if (*p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
-			*p = '?';
-	}
-}
-
 void log_print(enum log_level level, const char *fmt, ...)
 {
 	static const char *const prefix[] = {
@@ -79,7 +68,13 @@ void log_print(enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	make_safe(line + head);
+	/* A message may quote file names and arguments: none of them is to command the terminal. */
+	for (unsigned char *p = (unsigned char *)line + head; *p; p++) {
+		if (*p == '\n' || *p == '\t')
+			*p = ' ';
+		else if (*p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
+			*p = '?';
+	}
 	n = (int)strlen(line);
 	line[n++] = '\n';
 	/* One write, so that lines of several runners do not interleave. */

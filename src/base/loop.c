@@ -86,24 +86,15 @@ uint64_t loop_round_ms(const struct loop *loop)
 	return now_ms > began_ms ? now_ms - began_ms : 0;
 }
 
-static int to_uv_events(unsigned interest)
-{
-	return (interest & LOOP_READABLE ? UV_READABLE : 0) |
-	       (interest & LOOP_WRITABLE ? UV_WRITABLE : 0);
-}
-
-static unsigned from_uv_events(int events)
-{
-	return (events & UV_READABLE ? LOOP_READABLE : 0) |
-	       (events & UV_WRITABLE ? LOOP_WRITABLE : 0);
-}
+_Static_assert(LOOP_READABLE == UV_READABLE && LOOP_WRITABLE == UV_WRITABLE,
+	       "events go to libuv and come back as they are");
 
 static void on_ready(uv_poll_t *handle, int status, int events)
 {
 	struct loop_fd *watch = (struct loop_fd *)handle;
 
 	/* An error shows up as ready too: the owner's read() or write() gets it and decides. */
-	watch->ready = status < 0 ? LOOP_READABLE | LOOP_WRITABLE : from_uv_events(events);
+	watch->ready = status < 0 ? LOOP_READABLE | LOOP_WRITABLE : (unsigned)events;
 	watch->fn(watch->ctx);
 }
 
@@ -113,7 +104,7 @@ void loop_fd_set_interest(struct loop_fd *watch, unsigned interest)
 		return;
 	watch->interest = interest;
 	if (interest)
-		uv_poll_start(&watch->uv, to_uv_events(interest), on_ready);
+		uv_poll_start(&watch->uv, (int)interest, on_ready);
 	else
 		uv_poll_stop(&watch->uv);
 }

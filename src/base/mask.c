@@ -41,29 +41,20 @@ struct mask *mask_free(struct mask *mask)
 	return NULL;
 }
 
-static int add_pattern(struct mask *mask, const char *pattern, struct err *err)
+static int compile(const char *pattern, regex_t *ret, struct err *err)
 {
-	regex_t *regex = &mask->regexes[mask->n];
 	char why[128];
 	int r;
 
 	if (strlen(pattern) > PATTERN_MAX_BYTES)
 		return err_set(err, -EINVAL, "the mask pattern '%.32s…' is longer than %d bytes",
 			       pattern, PATTERN_MAX_BYTES);
-	r = regcomp(regex, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
-	if (r != 0) {
-		regerror(r, regex, why, sizeof(why));
-		return err_set(err, r == REG_ESPACE ? -ENOMEM : -EINVAL,
-			       "the mask pattern '%s' is not a regular expression: %s", pattern,
-			       why);
-	}
-	mask->n++;
-	if (regexec(regex, "", 0, NULL, 0) == 0)
-		return err_set(err, -EINVAL,
-			       "the mask pattern '%s' fits every name; write at least one letter "
-			       "that must be there",
-			       pattern);
-	return 0;
+	r = regcomp(ret, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
+	if (r == 0)
+		return 0;
+	regerror(r, ret, why, sizeof(why));
+	return err_set(err, r == REG_ESPACE ? -ENOMEM : -EINVAL,
+		       "the mask pattern '%s' is not a regular expression: %s", pattern, why);
 }
 
 static void free_mask(struct mask **mask)
@@ -74,20 +65,25 @@ static void free_mask(struct mask **mask)
 int mask_new(const char *const *patterns, size_t n, struct mask **ret, struct err *err)
 {
 	CLEANUP(free_mask) struct mask *mask = calloc(1, sizeof(*mask));
+	int r;
 
 	if (n > PATTERNS_MAX)
 		return err_set(err, -EINVAL, "%zu mask patterns; at most %d are allowed", n,
 			       PATTERNS_MAX);
-	if (!mask)
-		return err_set(err, -ENOMEM, "out of memory");
-	mask->regexes = calloc(n + 1, sizeof(*mask->regexes));
-	if (!mask->regexes)
+	if (mask)
+		mask->regexes = calloc(n + 1, sizeof(*mask->regexes));
+	if (!mask || !mask->regexes)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
-		int r = add_pattern(mask, patterns[i], err);
-
+		r = compile(patterns[i], &mask->regexes[i], err);
 		if (r < 0)
 			return r;
+		mask->n++;
+		if (regexec(&mask->regexes[i], "", 0, NULL, 0) == 0)
+			return err_set(err, -EINVAL,
+				       "the mask pattern '%s' fits every name; write at least one "
+				       "letter that must be there",
+				       patterns[i]);
 	}
 	*ret = TAKE_PTR(mask);
 	return 0;
@@ -222,17 +218,13 @@ static const char *value_word_end(const char *p, const char *end, bool is_shell)
 	return end;
 }
 
-/* A comma or bracket behind a closing quote that is no part of the value. */
-static bool closes_list(const char *p, const char *end)
-{
-	return is_in(*p, ",}]") &&
-	       (end - p < 2 || value_is_space(p[1]) || is_in(p[1], "\"'`,}])\\"));
-}
-
 /* p is behind a closing quote: the end of what a shell would glue on, or p. */
 static const char *value_glued_end(const char *p, const char *end)
 {
-	if (p >= end || is_in(*p, ";)&|") || closes_list(p, end))
+	if (p >= end || is_in(*p, ";)&|"))
+		return p;
+	/* A comma or bracket that closes a list is no part of the value. */
+	if (is_in(*p, ",}]") && (end - p < 2 || value_is_space(p[1]) || is_in(p[1], "\"'`,}])\\")))
 		return p;
 	return value_word_end(p, end, false);
 }
@@ -293,70 +285,54 @@ static const char *value_query_end(const char *p, const char *end, char quote, b
 #define WEB_USER_MAX 8	  /* in a URL of the web, one that is shorter may be a name */
 
 /*
- * A token is the prefix and a tail of letters, digits and the characters in
- * extra, at least min long, with as many dots and digits as asked for.
+ * A token is one of the prefixes and a tail of letters, digits and the characters in extra, at
+ * least min long, with as many dots and digits as asked for.
  */
 static const struct shape {
-	const char *prefix;
 	size_t min;
 	const char *extra;
 	size_t dots;
 	bool needs_digit;
+	const char *prefixes[10]; /* to the first NULL */
 } shapes[] = {
-	{ "AKIA", 12, "", 0, false },
-	{ "ASIA", 12, "", 0, false },
-	{ "AIza", 20, "_-", 0, false },
-	{ "SG.", 20, "._-", 1, false },
-	{ "AGE-SECRET-KEY-1", 16, "", 0, false },
-	{ "ATATT3", 20, "_-=", 0, false },
-	{ "glrt-", 16, "_-", 0, false },
-	{ "hvb.", 16, "_-", 0, false },
-	{ "rubygems_", 16, "", 0, false },
-	{ "whsec_", 16, "+/=", 0, false },
-	{ "dckr_pat_", 16, "_-", 0, false },
-	{ "dop_v1_", 16, "", 0, false },
-	{ "eyJ", 8, "._-", 1, false },
-	{ "ghp_", 16, "", 0, false },
-	{ "gho_", 16, "", 0, false },
-	{ "ghr_", 16, "", 0, false },
-	{ "ghs_", 16, "", 0, false },
-	{ "ghu_", 16, "", 0, false },
-	{ "github_pat_", 16, "_", 0, false },
-	{ "glpat-", 16, "_-", 0, false },
-	{ "gsk_", 20, "", 0, true },
-	{ "hf_", 20, "", 0, false },
-	{ "hvs.", 16, "_-", 0, false },
-	{ "npm_", 30, "", 0, false },
-	{ "nvapi-", 20, "_-", 0, false },
-	{ "pypi-", 30, "_-", 0, false },
-	{ "r8_", 20, "", 0, false },
-	{ "rk_live_", 10, "", 0, false },
-	{ "shpat_", 16, "", 0, false },
-	{ "sk-", 16, "_-", 0, true },
-	{ "sk_live_", 10, "", 0, false },
-	{ "sk_test_", 10, "", 0, false },
-	{ "tskey-", 12, "_-", 0, true },
-	{ "xapp-", 10, "-", 0, true },
-	{ "xoxa-", 10, "-", 0, true },
-	{ "xoxb-", 10, "-", 0, true },
-	{ "xoxp-", 10, "-", 0, true },
-	{ "xoxr-", 10, "-", 0, true },
-	{ "xoxs-", 10, "-", 0, true },
-	{ "ya29.", 16, "._-", 0, false },
+	{ 8, "._-", 1, false, { "eyJ" } },
+	{ 10, "", 0, false, { "rk_live_", "sk_live_", "sk_test_" } },
+	{ 10, "-", 0, true, { "xapp-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-" } },
+	{ 12, "", 0, false, { "AKIA", "ASIA" } },
+	{ 12, "_-", 0, true, { "tskey-" } },
+	{ 16,
+	  "",
+	  0,
+	  false,
+	  { "AGE-SECRET-KEY-1", "rubygems_", "dop_v1_", "ghp_", "gho_", "ghr_", "ghs_", "ghu_",
+	    "shpat_" } },
+	{ 16, "_", 0, false, { "github_pat_" } },
+	{ 16, "_-", 0, false, { "dckr_pat_", "glpat-", "glrt-", "hvb.", "hvs." } },
+	{ 16, "_-", 0, true, { "sk-" } },
+	{ 16, "+/=", 0, false, { "whsec_" } },
+	{ 16, "._-", 0, false, { "ya29." } },
+	{ 20, "", 0, false, { "hf_", "r8_" } },
+	{ 20, "", 0, true, { "gsk_" } },
+	{ 20, "_-", 0, false, { "AIza", "nvapi-" } },
+	{ 20, "_-=", 0, false, { "ATATT3" } },
+	{ 20, "._-", 1, false, { "SG." } },
+	{ 30, "", 0, false, { "npm_" } },
+	{ 30, "_-", 0, false, { "pypi-" } },
 };
 
-static size_t shape_match(const struct shape *shape, const char *s, size_t n, bool is_cut)
+static size_t shape_match(const struct shape *shape, const char *prefix, const char *s, size_t n,
+			  bool is_cut)
 {
-	size_t head = strlen(shape->prefix), i = head, dots = 0, digits = 0;
+	size_t head = strlen(prefix), i = head, dots = 0, digits = 0;
 
-	if (n < head || memcmp(s, shape->prefix, head) != 0)
+	if (n < head || memcmp(s, prefix, head) != 0)
 		return 0;
 	for (; i < n; i++) {
 		if (ascii_is_digit(s[i]))
 			digits++;
-		else if (s[i] == '.' && strchr(shape->extra, '.'))
+		else if (s[i] == '.' && is_in('.', shape->extra))
 			dots++;
-		else if (!ascii_is_alpha(s[i]) && (!s[i] || !strchr(shape->extra, s[i])))
+		else if (!ascii_is_alpha(s[i]) && !is_in(s[i], shape->extra))
 			break;
 	}
 	if (i == n && is_cut)
@@ -376,32 +352,30 @@ static size_t mask_shape_len(const char *s, size_t n, bool is_cut)
 	if (n >= strlen(pem) && memcmp(s, pem, strlen(pem)) == 0 &&
 	    memmem(s, n < 64 ? n : 64, "PRIVATE KEY", strlen("PRIVATE KEY")))
 		return n; /* -----BEGIN … PRIVATE KEY-----, to the end of the text */
-	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
-		size_t len;
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
+		for (const char *const *prefix = shapes[i].prefixes; *prefix; prefix++) {
+			size_t len =
+				**prefix == *s ? shape_match(&shapes[i], *prefix, s, n, is_cut) : 0;
 
-		if (shapes[i].prefix[0] != s[0])
-			continue;
-		len = shape_match(&shapes[i], s, n, is_cut);
-		if (len > 0)
-			return len;
-	}
+			if (len > 0)
+				return len;
+		}
 	return 0;
 }
 
 /* The first byte of s[from..to) that is in set, or to. */
 static size_t find_any(const char *s, size_t from, size_t to, const char *set)
 {
-	while (from < to && !(s[from] && strchr(set, s[from])))
+	while (from < to && !is_in(s[from], set))
 		from++;
 	return from;
 }
 
 static size_t find_last_at(const char *s, size_t from, size_t to)
 {
-	for (size_t i = to; i > from; i--)
-		if (s[i - 1] == '@')
-			return i - 1;
-	return to;
+	const char *at = memrchr(s + from, '@', to - from);
+
+	return at ? (size_t)(at - s) : to;
 }
 
 /*
@@ -413,7 +387,7 @@ static size_t mask_user_len(const char *s, size_t n)
 	size_t colon = find_any(s, 0, n, ":"), i = 0;
 	bool has_at = find_any(s, 0, colon, "@") < colon;
 
-	while (i < colon && (ascii_is_alnum(s[i]) || (s[i] && strchr("._-+%@\\", s[i]))))
+	while (i < colon && (ascii_is_alnum(s[i]) || is_in(s[i], "._-+%@\\")))
 		i++;
 	if (colon == n || i < colon || (colon >= USER_TOKEN_MIN && !has_at))
 		return 0;
@@ -628,13 +602,6 @@ static bool name_is_secret(const struct mask *mask, const char *name, size_t n, 
 	return is_known;
 }
 
-/* PWD and OLDPWD: the shell's folder, if not a password of a connection string. */
-static bool name_is_folder(const char *name, size_t n)
-{
-	return (n == 3 && strncasecmp(name, "pwd", n) == 0) ||
-	       (n == 6 && strncasecmp(name, "oldpwd", n) == 0);
-}
-
 /* --ask-pass, --no-password: an option that has a secret's name and takes no value. */
 static bool name_is_switch(const char *name, size_t n)
 {
@@ -722,6 +689,13 @@ static bool name_is(const char *name, size_t n, const char *text)
 	return strlen(text) == n && memcmp(name, text, n) == 0;
 }
 
+static bool name_is_one_of(const char *name, size_t n, const char *const *words, size_t n_words)
+{
+	while (n_words > 0 && !name_is(name, n, words[n_words - 1]))
+		n_words--;
+	return n_words > 0;
+}
+
 /* Adds a word to the set of programs that were seen so far, which begins as 0. */
 static unsigned programs_add(unsigned seen, const char *name, size_t n)
 {
@@ -750,8 +724,7 @@ static size_t short_option(unsigned seen, const char *letters, size_t n, bool is
 
 		if (!(seen & 1u << k))
 			continue;
-		while (i < n && letters[i] != o->letter && letters[i] &&
-		       strchr(o->switches, letters[i]))
+		while (i < n && letters[i] != o->letter && is_in(letters[i], o->switches))
 			i++;
 		if (i == n || letters[i] != o->letter)
 			continue;
@@ -778,22 +751,11 @@ static enum value_kind long_option(unsigned seen, const char *name, size_t n)
 /* "login" of a program that takes the secret as a word. */
 static bool is_login(unsigned seen, const char *name, size_t n)
 {
-	bool is_word = false, is_program = false;
+	bool is_program = false;
 
-	for (size_t i = 0; i < ARRAY_SIZE(login_words); i++)
-		is_word |= name_is(name, n, login_words[i]);
-	for (size_t i = 0; is_word && i < ARRAY_SIZE(short_options); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(short_options); i++)
 		is_program |= short_options[i].letter == '\0' && (seen & 1u << i);
-	return is_program;
-}
-
-/* A program whose -c takes a script. */
-static bool is_shell(const char *name, size_t n)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
-		if (name_is(name, n, shells[i]))
-			return true;
-	return false;
+	return is_program && name_is_one_of(name, n, login_words, ARRAY_SIZE(login_words));
 }
 
 /* ---- command lines ---- */
@@ -828,11 +790,6 @@ struct scan {
 static bool is_full(const struct scan *s)
 {
 	return s->out->len > s->out_full;
-}
-
-static bool is_name_char(char c)
-{
-	return ascii_is_alnum(c) || c == '_' || c == '-' || c == '.';
 }
 
 static void emit(struct scan *s, const char *from, const char *to)
@@ -898,7 +855,7 @@ static void hide_value(struct scan *s, const char *to, enum value_kind kind)
 
 		while (p < to && (value_is_quote(*p) || *p == '\\'))
 			p++;
-		if (p < to && *p && strchr("/~.$", *p))
+		if (p < to && is_in(*p, "/~.$"))
 			return;
 	}
 	if (kind == VALUE_LOGIN && !memchr(s->pos, ':', n))
@@ -1049,8 +1006,10 @@ static enum value_kind name_kind(const struct scan *s, const char *name, size_t 
 
 	if (is_option && long_option(s->programs, name, n) != VALUE_NONE)
 		return long_option(s->programs, name, n);
-	/* ";Pwd=" is of a connection string; "PWD=" where a word begins may be the shell's. */
-	if (name_is_folder(name, n) && !in_query && !is_behind_semicolon(s))
+	/* PWD and OLDPWD are the shell's folder. But ";Pwd=" is of a connection string. */
+	if (!in_query && !is_behind_semicolon(s) &&
+	    ((n == 3 && strncasecmp(name, "pwd", n) == 0) ||
+	     (n == 6 && strncasecmp(name, "oldpwd", n) == 0)))
 		return VALUE_FOLDER;
 	for (size_t i = 0; i <= glued_max && i < n; i++)
 		if (name_is_secret(s->mask, name + i, n - i, in_query))
@@ -1073,7 +1032,7 @@ static void note_word(struct scan *s, const char *name, size_t n, bool is_option
 	} else {
 		s->has_set = s->has_set || (n == 3 && strncasecmp(name, "set", 3) == 0);
 		s->programs = programs_add(s->programs, name, n);
-		s->has_shell = s->has_shell || is_shell(name, n);
+		s->has_shell = s->has_shell || name_is_one_of(name, n, shells, ARRAY_SIZE(shells));
 		if (is_login(s->programs, name, n)) {
 			s->has_login = true;
 			s->pending = s->is_script ? VALUE_SECRET : VALUE_NONE;
@@ -1246,7 +1205,7 @@ static bool scan_run(struct scan *s)
 	enum value_kind kind;
 	bool is_option;
 
-	while (run_end < s->arg_end && is_name_char(*run_end))
+	while (run_end < s->arg_end && (ascii_is_alnum(*run_end) || is_in(*run_end, "_-.")))
 		run_end++;
 	if (run_end == s->pos)
 		return false;

@@ -14,18 +14,15 @@
 
 int num_scan_u64(const char **cursor, uint64_t *ret)
 {
-	const char *p = *cursor;
-	uint64_t v = 0;
+	size_t n = 0;
+	int r;
 
-	if (!ascii_is_digit(*p))
-		return -EINVAL;
-	for (; ascii_is_digit(*p); p++)
-		if (__builtin_mul_overflow(v, 10u, &v) ||
-		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			return -ERANGE;
-	*cursor = p;
-	*ret = v;
-	return 0;
+	while (ascii_is_digit((*cursor)[n]))
+		n++;
+	r = num_parse_u64_n(*cursor, n, ret);
+	if (r == 0)
+		*cursor += n;
+	return r;
 }
 
 int num_parse_u64_n(const char *s, size_t n, uint64_t *ret)

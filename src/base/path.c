@@ -51,42 +51,34 @@ static bool is_root(void)
 	       (access("/var/lib", W_OK) == 0 || (errno != EACCES && errno != EPERM));
 }
 
-static int path_state_and_config(struct paths *p, char *config_dir, struct err *err)
-{
-	const char *home = getenv("PROCTOR_HOME");
-	int r;
-
-	p->state_variable = p->config_variable = NULL;
-	if (home && home[0]) {
-		p->state_variable = p->config_variable = "PROCTOR_HOME";
-		r = path_format(p->state_dir, err, "%s", home);
-		return r < 0 ? r : path_format(config_dir, err, "%s", home);
-	}
-	if (is_root()) {
-		r = path_format(p->state_dir, err, "/var/lib/proctor");
-		return r < 0 ? r : path_format(config_dir, err, "/etc/proctor");
-	}
-	r = path_xdg(p->state_dir, "XDG_STATE_HOME", ".local/state", &p->state_variable, err);
-	if (r < 0)
-		return r;
-	return path_xdg(config_dir, "XDG_CONFIG_HOME", ".config", &p->config_variable, err);
-}
-
 int paths_find(struct paths *ret, struct err *err)
 {
+	const char *home = getenv("PROCTOR_HOME");
 	char config_dir[PATH_BYTES];
 	int r;
 
-	r = path_state_and_config(ret, config_dir, err);
-	if (r < 0)
-		return r;
-	r = paths_set_db(ret, "proctor.db", err);
-	if (r < 0)
-		return r;
-	r = paths_set_jsonl(ret, NULL, err);
-	if (r < 0)
-		return r;
-	return path_format(ret->config, err, "%s/proctor.yaml", config_dir);
+	ret->state_variable = ret->config_variable = NULL;
+	if (home && home[0]) {
+		ret->state_variable = ret->config_variable = "PROCTOR_HOME";
+		r = path_format(ret->state_dir, err, "%s", home);
+		if (r == 0)
+			r = path_format(config_dir, err, "%s", home);
+	} else if (is_root()) {
+		r = path_format(ret->state_dir, err, "/var/lib/proctor");
+		if (r == 0)
+			r = path_format(config_dir, err, "/etc/proctor");
+	} else {
+		r = path_xdg(ret->state_dir, "XDG_STATE_HOME", ".local/state", &ret->state_variable,
+			     err);
+		if (r == 0)
+			r = path_xdg(config_dir, "XDG_CONFIG_HOME", ".config",
+				     &ret->config_variable, err);
+	}
+	if (r == 0)
+		r = paths_set_db(ret, "proctor.db", err);
+	if (r == 0)
+		r = paths_set_jsonl(ret, NULL, err);
+	return r < 0 ? r : path_format(ret->config, err, "%s/proctor.yaml", config_dir);
 }
 
 /* What key of the configuration says. */

@@ -40,102 +40,71 @@ struct yaml_piece {
 	bool is_null;	  /* nothing, ~ or null */
 };
 
-struct yaml_reader {
+/* State of one reading. */
+struct reading {
 	yaml_parser_t parser;
 	yaml_event_t event; /* the text of the last piece lives in it */
 	const char *text;
 	size_t len;
 	const char *name;
-	struct err *err;
 	int n_documents;
+	struct arena *arena;
+	struct buf *slips; /* NULL: nothing may slip */
+	struct err *err;
 };
 
-/* Fills err with "FILE:LINE: …" and returns -EINVAL. */
-static int yaml_reader_fail(const struct yaml_reader *r, int line, const char *fmt, ...)
+static void close_reading(struct reading *rd)
 {
-	char what[sizeof(r->err->text)];
+	yaml_event_delete(&rd->event);
+	yaml_parser_delete(&rd->parser);
+}
+
+/* Fills err with "FILE:LINE: …" and returns -EINVAL. */
+static int fail_at(const struct reading *rd, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static int fail_at(const struct reading *rd, int line, const char *fmt, ...)
+{
+	char what[sizeof(rd->err->text)];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	return err_set(r->err, -EINVAL, "%s:%d: %s", r->name, line, what);
+	return err_set(rd->err, -EINVAL, "%s:%d: %s", rd->name, line, what);
 }
 
 /* The same with -ENOMEM. */
-static int yaml_reader_fail_memory(const struct yaml_reader *r)
+static int fail_memory(const struct reading *rd)
 {
-	return err_set(r->err, -ENOMEM, "out of memory while reading %s", r->name);
+	return err_set(rd->err, -ENOMEM, "out of memory while reading %s", rd->name);
 }
 
 /* libyaml would stop at these bytes too, but without a line. */
-static int check_text(const struct yaml_reader *r)
+static int check_text(const struct reading *rd)
 {
 	int line = 1;
 
-	for (size_t i = 0; i < r->len;) {
-		size_t n = utf8_char_len(r->text + i, r->len - i);
-		char c = r->text[i];
+	for (size_t i = 0; i < rd->len;) {
+		size_t n = utf8_char_len(rd->text + i, rd->len - i);
+		char c = rd->text[i];
 
 		if (n == 0)
-			return yaml_reader_fail(r, line,
-						"byte 0x%02x is not UTF-8; save the file as UTF-8",
-						(unsigned char)c);
+			return fail_at(rd, line, "byte 0x%02x is not UTF-8; save the file as UTF-8",
+				       (unsigned char)c);
 		if (ascii_is_control(c) && c != '\n' && c != '\r' && c != '\t')
-			return yaml_reader_fail(
-				r, line, "control character 0x%02x; the file must be plain text",
-				(unsigned char)c);
+			return fail_at(rd, line,
+				       "control character 0x%02x; the file must be plain text",
+				       (unsigned char)c);
 		line += c == '\n';
 		i += n;
 	}
 	return 0;
 }
 
-/* Borrows all three until yaml_reader_close(). -EINVAL: not UTF-8 text. */
-static struct yaml_reader *yaml_reader_close(struct yaml_reader *r)
-{
-	if (!r)
-		return NULL;
-	yaml_event_delete(&r->event);
-	yaml_parser_delete(&r->parser);
-	free(r);
-	return NULL;
-}
-
-static int yaml_reader_open(const char *text, size_t len, const char *name, struct err *err,
-			    struct yaml_reader **ret)
-{
-	struct yaml_reader *r = calloc(1, sizeof(*r));
-	int result;
-
-	if (!r || !yaml_parser_initialize(&r->parser)) {
-		free(r);
-		return err_set(err, -ENOMEM, "out of memory while reading %s", name);
-	}
-	/* libyaml takes a byte order mark for an indentation of one. */
-	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-		text += 3;
-		len -= 3;
-	}
-	r->text = text;
-	r->len = len;
-	r->name = name;
-	r->err = err;
-	yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
-	yaml_parser_set_input_string(&r->parser, (const unsigned char *)text, len);
-	result = check_text(r);
-	if (result < 0) {
-		yaml_reader_close(r);
-		return result;
-	}
-	*ret = r;
-	return 0;
-}
-
 /* Does the line (from 1) have a tab before its first letter? */
-static bool is_indented_by_tab(const struct yaml_reader *r, int line)
+static bool is_indented_by_tab(const struct reading *rd, int line)
 {
-	const char *p = r->text, *end = r->text + r->len;
+	const char *p = rd->text, *end = rd->text + rd->len;
 
 	for (; line > 1 && p; line--) {
 		p = memchr(p, '\n', (size_t)(end - p));
@@ -179,9 +148,9 @@ static const struct problem {
 	  false, "begin the list on a line of its own" },
 };
 
-static int fail_in_parser(const struct yaml_reader *r)
+static int fail_in_parser(const struct reading *rd)
 {
-	const yaml_parser_t *p = &r->parser;
+	const yaml_parser_t *p = &rd->parser;
 	const struct problem *known = NULL;
 	int line = (int)p->problem_mark.line + 1;
 
@@ -189,76 +158,74 @@ static int fail_in_parser(const struct yaml_reader *r)
 		if (strcmp(p->problem, problems[i].problem) == 0)
 			known = &problems[i];
 	if (p->error == YAML_MEMORY_ERROR)
-		return yaml_reader_fail_memory(r);
-	if (is_indented_by_tab(r, line))
-		return yaml_reader_fail(r, line, "a tab in the indentation; use spaces");
+		return fail_memory(rd);
+	if (is_indented_by_tab(rd, line))
+		return fail_at(rd, line, "a tab in the indentation; use spaces");
 	if (!known)
-		return yaml_reader_fail(r, line, "%s; check quotes and indentation",
-					p->problem ? p->problem : "not YAML");
+		return fail_at(rd, line, "%s; check quotes and indentation",
+			       p->problem ? p->problem : "not YAML");
 	if (known->has_opening && p->context)
-		return yaml_reader_fail(r, line, "%s that began in line %d; %s", known->what,
-					(int)p->context_mark.line + 1, known->right);
-	return yaml_reader_fail(r, line, "%s; %s", known->what, known->right);
+		return fail_at(rd, line, "%s that began in line %d; %s", known->what,
+			       (int)p->context_mark.line + 1, known->right);
+	return fail_at(rd, line, "%s; %s", known->what, known->right);
 }
 
-static int refuse_decorations(const struct yaml_reader *r, int line, const unsigned char *anchor,
+static int refuse_decorations(const struct reading *rd, int line, const unsigned char *anchor,
 			      const unsigned char *tag)
 {
 	char quoted[UTF8_QUOTED_BYTES];
 
 	if (anchor)
-		return yaml_reader_fail(r, line, "the anchor %s is not read; write the value out",
-					utf8_quote((const char *)anchor, quoted));
+		return fail_at(rd, line, "the anchor %s is not read; write the value out",
+			       utf8_quote((const char *)anchor, quoted));
 	if (tag)
-		return yaml_reader_fail(r, line, "the tag %s is not read; leave it out",
-					utf8_quote((const char *)tag, quoted));
+		return fail_at(rd, line, "the tag %s is not read; leave it out",
+			       utf8_quote((const char *)tag, quoted));
 	return 0;
 }
 
-static bool is_null_word(const char *text)
+static int scalar_piece(const struct reading *rd, int line, struct yaml_piece *ret)
 {
-	return strcmp(text, "") == 0 || strcmp(text, "~") == 0 || strcmp(text, "null") == 0 ||
-	       strcmp(text, "Null") == 0 || strcmp(text, "NULL") == 0;
-}
+	const char *text = (const char *)rd->event.data.scalar.value;
+	static const char *const null_words[] = { "", "~", "null", "Null", "NULL" };
+	bool is_plain = rd->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE, is_null = false;
 
-static int scalar_piece(const struct yaml_reader *r, int line, struct yaml_piece *ret)
-{
-	const char *text = (const char *)r->event.data.scalar.value;
-	bool is_plain = r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-
-	if (strlen(text) != r->event.data.scalar.length)
-		return yaml_reader_fail(r, line, "a NUL character (\\0) in a text; leave it out");
+	if (strlen(text) != rd->event.data.scalar.length)
+		return fail_at(rd, line, "a NUL character (\\0) in a text; leave it out");
+	for (size_t i = 0; is_plain && i < ARRAY_SIZE(null_words); i++)
+		is_null |= strcmp(text, null_words[i]) == 0;
 	*ret = (struct yaml_piece){
 		.kind = PIECE_SCALAR,
 		.line = line,
 		.text = text,
 		.is_quoted = !is_plain,
-		.is_null = is_plain && is_null_word(text),
+		.is_null = is_null,
 	};
-	return refuse_decorations(r, line, r->event.data.scalar.anchor, r->event.data.scalar.tag);
+	return refuse_decorations(rd, line, rd->event.data.scalar.anchor,
+				  rd->event.data.scalar.tag);
 }
 
 /* 1: the event is no piece, go on. */
-static int piece_from_event(struct yaml_reader *r, struct yaml_piece *ret)
+static int piece_from_event(struct reading *rd, struct yaml_piece *ret)
 {
-	const yaml_event_t *ev = &r->event;
+	const yaml_event_t *ev = &rd->event;
 	int line = (int)ev->start_mark.line + 1;
 	char quoted[UTF8_QUOTED_BYTES];
 
 	*ret = (struct yaml_piece){ .line = line };
 	switch (ev->type) {
 	case YAML_SCALAR_EVENT:
-		return scalar_piece(r, line, ret);
+		return scalar_piece(rd, line, ret);
 	case YAML_SEQUENCE_START_EVENT:
 		ret->kind = PIECE_LIST;
-		return refuse_decorations(r, line, ev->data.sequence_start.anchor,
+		return refuse_decorations(rd, line, ev->data.sequence_start.anchor,
 					  ev->data.sequence_start.tag);
 	case YAML_SEQUENCE_END_EVENT:
 		ret->kind = PIECE_LIST_END;
 		return 0;
 	case YAML_MAPPING_START_EVENT:
 		ret->kind = PIECE_MAPPING;
-		return refuse_decorations(r, line, ev->data.mapping_start.anchor,
+		return refuse_decorations(rd, line, ev->data.mapping_start.anchor,
 					  ev->data.mapping_start.tag);
 	case YAML_MAPPING_END_EVENT:
 		ret->kind = PIECE_MAPPING_END;
@@ -268,45 +235,37 @@ static int piece_from_event(struct yaml_reader *r, struct yaml_piece *ret)
 		ret->kind = PIECE_END;
 		return 0;
 	case YAML_ALIAS_EVENT:
-		return yaml_reader_fail(r, line, "the alias %s is not read; write the value out",
-					utf8_quote((const char *)ev->data.alias.anchor, quoted));
+		return fail_at(rd, line, "the alias %s is not read; write the value out",
+			       utf8_quote((const char *)ev->data.alias.anchor, quoted));
 	case YAML_DOCUMENT_START_EVENT:
-		if (r->n_documents++ > 0)
-			return yaml_reader_fail(
-				r, line, "a second document ('---') begins; a file holds one");
+		if (rd->n_documents++ > 0)
+			return fail_at(rd, line,
+				       "a second document ('---') begins; a file holds one");
 		return 1;
 	default:
 		return 1;
 	}
 }
 
-static int yaml_reader_next(struct yaml_reader *r, struct yaml_piece *ret)
+static int next_piece(struct reading *rd, struct yaml_piece *ret)
 {
 	int result;
 
 	do {
-		yaml_event_delete(&r->event);
-		if (!yaml_parser_parse(&r->parser, &r->event))
-			return fail_in_parser(r);
-		result = piece_from_event(r, ret);
+		yaml_event_delete(&rd->event);
+		if (!yaml_parser_parse(&rd->parser, &rd->event))
+			return fail_in_parser(rd);
+		result = piece_from_event(rd, ret);
 	} while (result == 1);
 	return result;
 }
-
-/* State of one reading. */
-struct reading {
-	struct yaml_reader *reader;
-	struct arena *arena;
-	struct buf *slips; /* NULL: nothing may slip */
-	struct err *err;
-};
 
 /*
  * Reads the value that begins with piece p into what at points to, or fails with one sentence that
  * describes the right value.
  */
-typedef int read_fn(const struct reading *rd, const struct yaml_field *f,
-		    const struct yaml_piece *p, void *at);
+typedef int read_fn(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+		    void *at);
 
 /* ---- messages ---- */
 
@@ -394,56 +353,69 @@ void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 	}
 }
 
+size_t yaml_value_bytes(enum yaml_kind kind)
+{
+	static const unsigned char bytes[] = {
+		[YAML_STRING] = sizeof(const char *),
+		[YAML_STRING_OR_NONE] = sizeof(const char *),
+		[YAML_INT] = sizeof(int),
+		[YAML_U64] = sizeof(uint64_t),
+		[YAML_NUMBER] = sizeof(double),
+		[YAML_BOOL] = sizeof(bool),
+		[YAML_DURATION] = sizeof(double),
+		[YAML_CHOICE] = sizeof(int),
+		[YAML_STRINGS] = sizeof(struct yaml_strings),
+		[YAML_STRING_OR_STRINGS] = sizeof(struct yaml_strings),
+		[YAML_STRING_MAP] = sizeof(struct yaml_pairs),
+		[YAML_MAPPING] = 0,
+		[YAML_MAPPINGS] = sizeof(struct yaml_items),
+	};
+
+	return bytes[kind];
+}
+
 /* "'retries' is 'many'; it must be a whole number from 0 to 100" */
-static int fail_value(const struct reading *rd, const struct yaml_field *f,
-		      const struct yaml_piece *p)
+static int fail_value(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p)
 {
 	CLEANUP(buf_release) struct buf expected = BUF_INIT;
 	char shown[UTF8_QUOTED_BYTES];
 
 	yaml_describe_field(&expected, f);
-	return yaml_reader_fail(rd->reader, p->line, "'%s' is %s; it must be %s", f->key,
-				show_piece(p, shown), expected.data);
+	return fail_at(rd, p->line, "'%s' is %s; it must be %s", f->key, show_piece(p, shown),
+		       expected.data);
 }
 
 /* "'name' is given again; keep this or line 3" */
-static int fail_repeated(const struct reading *rd, const char *key, int line, int first)
+static int fail_repeated(struct reading *rd, const char *key, int line, int first)
 {
 	char shown[UTF8_QUOTED_BYTES];
 
-	return yaml_reader_fail(rd->reader, line, "%s is given again; keep this or line %d",
-				utf8_quote(key, shown), first);
+	return fail_at(rd, line, "%s is given again; keep this or line %d", utf8_quote(key, shown),
+		       first);
 }
 
 /* ---- scalars ---- */
 
-static int read_string(const struct reading *rd, const struct yaml_field *f,
-		       const struct yaml_piece *p, void *at)
+static int read_string(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+		       void *at)
 {
-	const char *copy;
+	bool is_none = p->kind == PIECE_SCALAR && (p->is_null || p->text[0] == '\0');
+	const char *copy = NULL;
 
-	if (p->kind != PIECE_SCALAR || p->is_null || p->text[0] == '\0')
+	if (p->kind != PIECE_SCALAR || (is_none && f->kind != YAML_STRING_OR_NONE))
 		return fail_value(rd, f, p);
-	copy = arena_strdup(rd->arena, p->text);
-	if (!copy)
-		return yaml_reader_fail_memory(rd->reader);
+	if (!is_none) {
+		copy = arena_strdup(rd->arena, p->text);
+		if (!copy)
+			return fail_memory(rd);
+	}
 	*(const char **)at = copy;
 	return 0;
 }
 
-static int read_string_or_none(const struct reading *rd, const struct yaml_field *f,
-			       const struct yaml_piece *p, void *at)
-{
-	if (p->kind == PIECE_SCALAR && (p->is_null || p->text[0] == '\0')) {
-		*(const char **)at = NULL;
-		return 0;
-	}
-	return read_string(rd, f, p, at);
-}
-
 /* Numbers, booleans, durations and choices. */
-static int read_scalar(const struct reading *rd, const struct yaml_field *f,
-		       const struct yaml_piece *p, void *at)
+static int read_scalar(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+		       void *at)
 {
 	const char *text = p->kind == PIECE_SCALAR ? p->text : "";
 	union {
@@ -454,7 +426,6 @@ static int read_scalar(const struct reading *rd, const struct yaml_field *f,
 	} v = { 0 };
 	bool is_quotable = f->kind == YAML_DURATION || f->kind == YAML_CHOICE, fits = false;
 	char shown[UTF8_QUOTED_BYTES];
-	size_t size = 0;
 	int64_t i64;
 
 	switch (f->kind) {
@@ -462,33 +433,27 @@ static int read_scalar(const struct reading *rd, const struct yaml_field *f,
 		fits = num_parse_i64(text, &i64) == 0 && (double)i64 >= f->min &&
 		       (double)i64 <= f->max && i64 >= INT_MIN && i64 <= INT_MAX;
 		v.i = fits ? (int)i64 : 0;
-		size = sizeof(v.i);
 		break;
 	case YAML_U64:
 		fits = num_parse_u64(text, &v.u) == 0 &&
 		       (((double)v.u >= f->min && (double)v.u <= f->max) ||
 			(v.u == 0 && f->zero_means));
-		size = sizeof(v.u);
 		break;
 	case YAML_NUMBER:
 		fits = num_parse_f64(text, &v.d) == 0 && v.d >= f->min && v.d <= f->max &&
 		       !(f->is_min_excluded && v.d == f->min);
-		size = sizeof(v.d);
 		break;
 	case YAML_DURATION: /* not a number fails both comparisons, as it should */
 		fits = num_parse_time(text, &v.d) == 0 && v.d > f->min && v.d <= f->max;
-		size = sizeof(v.d);
 		break;
 	case YAML_BOOL:
 		v.b = strcmp(text, "true") == 0;
 		fits = v.b || strcmp(text, "false") == 0;
-		size = sizeof(v.b);
 		break;
 	case YAML_CHOICE:
 		while (f->choices[v.i] && strcmp(text, f->choices[v.i]) != 0)
 			v.i++;
 		fits = f->choices[v.i];
-		size = sizeof(v.i);
 		break;
 	default:
 		break;
@@ -496,17 +461,16 @@ static int read_scalar(const struct reading *rd, const struct yaml_field *f,
 	if (!fits)
 		return fail_value(rd, f, p);
 	if (p->is_quoted && !is_quotable) /* hard to see otherwise: it is a text */
-		return yaml_reader_fail(rd->reader, p->line,
-					"'%s' is the text %s; write it without quotes", f->key,
-					show_piece(p, shown));
-	memcpy(at, &v, size);
+		return fail_at(rd, p->line, "'%s' is the text %s; write it without quotes", f->key,
+			       show_piece(p, shown));
+	memcpy(at, &v, yaml_value_bytes(f->kind));
 	return 0;
 }
 
 /* ---- lists ---- */
 
 /* Moves the gathered bytes into the arena. */
-static void *keep(const struct reading *rd, const struct buf *gathered)
+static void *keep(struct reading *rd, const struct buf *gathered)
 {
 	void *copy = buf_error(gathered) < 0 ? NULL : arena_alloc(rd->arena, gathered->len + 1);
 
@@ -515,58 +479,46 @@ static void *keep(const struct reading *rd, const struct buf *gathered)
 	return copy;
 }
 
-static int fail_too_many(const struct reading *rd, const struct yaml_field *f, int line)
+static int fail_too_many(struct reading *rd, const struct yaml_field *f, int line)
 {
-	return yaml_reader_fail(rd->reader, line, "'%s' is too long; at most %d entries are read",
-				f->key, YAML_MAX_ITEMS);
+	return fail_at(rd, line, "'%s' is too long; at most %d entries are read", f->key,
+		       YAML_MAX_ITEMS);
 }
 
 /* One text of a list. Empty ones are fine when they are quoted: an argument may be empty. */
-static int read_item(const struct reading *rd, const struct yaml_field *f,
-		     const struct yaml_piece *p, struct buf *items, struct buf *lines)
+static int read_item(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+		     struct buf *items, struct buf *lines)
 {
 	char text[UTF8_QUOTED_BYTES];
 	const char *copy;
 
 	if (p->kind != PIECE_SCALAR || p->is_null)
-		return yaml_reader_fail(
-			rd->reader, p->line, "an entry of '%s' is %s; it must be a text%s", f->key,
-			show_piece(p, text), p->is_null ? " (\"\" for an empty one)" : "");
+		return fail_at(rd, p->line, "an entry of '%s' is %s; it must be a text%s", f->key,
+			       show_piece(p, text), p->is_null ? " (\"\" for an empty one)" : "");
 	copy = arena_strdup(rd->arena, p->text);
 	if (!copy)
-		return yaml_reader_fail_memory(rd->reader);
+		return fail_memory(rd);
 	buf_add(items, &copy, sizeof(copy));
 	buf_add(lines, &p->line, sizeof(p->line));
 	return 0;
 }
 
-static int keep_strings(const struct reading *rd, struct buf *items, struct buf *lines,
-			struct yaml_strings *ret)
-{
-	const char *end = NULL;
-	size_t n = items->len / sizeof(end);
-
-	buf_add(items, &end, sizeof(end));
-	ret->items = keep(rd, items);
-	ret->lines = keep(rd, lines);
-	if (!ret->items || !ret->lines)
-		return yaml_reader_fail_memory(rd->reader);
-	ret->n = n;
-	return 0;
-}
-
-static int read_strings(const struct reading *rd, const struct yaml_field *f,
-			const struct yaml_piece *p, void *at)
+/* A list; or a single text, where the row allows that. */
+static int read_strings(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+			void *at)
 {
 	CLEANUP(buf_release) struct buf items = BUF_INIT, lines = BUF_INIT;
-	struct yaml_strings list = { .is_list = true };
-	struct yaml_piece piece;
-	int r;
+	struct yaml_strings list = { .is_list = p->kind == PIECE_LIST };
+	struct yaml_piece piece = *p;
+	const char *end = NULL;
+	int r = 0;
 
-	if (p->kind != PIECE_LIST)
+	if (!list.is_list && (f->kind == YAML_STRINGS || p->kind != PIECE_SCALAR || p->is_null ||
+			      p->text[0] == '\0'))
 		return fail_value(rd, f, p);
-	for (;;) {
-		r = yaml_reader_next(rd->reader, &piece);
+	do {
+		if (list.is_list)
+			r = next_piece(rd, &piece);
 		if (r < 0)
 			return r;
 		if (piece.kind == PIECE_LIST_END)
@@ -576,66 +528,45 @@ static int read_strings(const struct reading *rd, const struct yaml_field *f,
 		r = read_item(rd, f, &piece, &items, &lines);
 		if (r < 0)
 			return r;
-	}
-	r = keep_strings(rd, &items, &lines, &list);
-	if (r < 0)
-		return r;
+	} while (list.is_list);
+	buf_add(&items, &end, sizeof(end));
+	list.items = keep(rd, &items);
+	list.lines = keep(rd, &lines);
+	if (!list.items || !list.lines)
+		return fail_memory(rd);
 	*(struct yaml_strings *)at = list;
 	return 0;
 }
 
-static int read_string_or_strings(const struct reading *rd, const struct yaml_field *f,
-				  const struct yaml_piece *p, void *at)
-{
-	CLEANUP(buf_release) struct buf items = BUF_INIT, lines = BUF_INIT;
-	struct yaml_strings one = { .is_list = false };
-	int r;
-
-	if (p->kind == PIECE_LIST)
-		return read_strings(rd, f, p, at);
-	if (p->kind != PIECE_SCALAR || p->is_null || p->text[0] == '\0')
-		return fail_value(rd, f, p);
-	r = read_item(rd, f, p, &items, &lines);
-	if (r < 0)
-		return r;
-	r = keep_strings(rd, &items, &lines, &one);
-	if (r < 0)
-		return r;
-	*(struct yaml_strings *)at = one;
-	return 0;
-}
-
 /* One key, copied because the next piece takes its place, and its value. */
-static int read_pair(const struct reading *rd, const struct yaml_field *f,
-		     const struct yaml_piece *key, const struct yaml_pair *earlier, size_t n,
-		     struct yaml_pair *ret)
+static int read_pair(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *key,
+		     const struct yaml_pair *earlier, size_t n, struct yaml_pair *ret)
 {
 	char name[UTF8_QUOTED_BYTES], text[UTF8_QUOTED_BYTES];
 	struct yaml_piece value;
 	int r;
 
 	if (key->kind != PIECE_SCALAR)
-		return yaml_reader_fail(rd->reader, key->line, "a key must be a text");
+		return fail_at(rd, key->line, "a key must be a text");
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(earlier[i].name, key->text) == 0)
 			return fail_repeated(rd, key->text, key->line, earlier[i].line);
 	ret->line = key->line;
 	ret->name = arena_strdup(rd->arena, key->text);
 	if (!ret->name)
-		return yaml_reader_fail_memory(rd->reader);
-	r = yaml_reader_next(rd->reader, &value);
+		return fail_memory(rd);
+	r = next_piece(rd, &value);
 	if (r < 0)
 		return r;
 	if (value.kind != PIECE_SCALAR || value.is_null)
-		return yaml_reader_fail(
-			rd->reader, value.line, "%s of '%s' is %s; it must be a text%s",
-			utf8_quote(ret->name, name), f->key, show_piece(&value, text),
-			value.is_null ? " (\"\" for an empty one)" : "");
+		return fail_at(rd, value.line, "%s of '%s' is %s; it must be a text%s",
+			       utf8_quote(ret->name, name), f->key, show_piece(&value, text),
+			       value.is_null ? " (\"\" for an empty one)" : "");
 	ret->value = arena_strdup(rd->arena, value.text);
-	return ret->value ? 0 : yaml_reader_fail_memory(rd->reader);
+	return ret->value ? 0 : fail_memory(rd);
 }
 
-static int read_string_map(const struct reading *rd, const struct yaml_field *f,
+static int read_string_map(struct reading *rd, const struct yaml_field *f,
 			   const struct yaml_piece *p, void *at)
 {
 	CLEANUP(buf_release) struct buf pairs = BUF_INIT;
@@ -648,7 +579,7 @@ static int read_string_map(const struct reading *rd, const struct yaml_field *f,
 		struct yaml_pair pair;
 		struct yaml_piece key;
 
-		r = yaml_reader_next(rd->reader, &key);
+		r = next_piece(rd, &key);
 		if (r < 0)
 			return r;
 		if (key.kind == PIECE_MAPPING_END)
@@ -663,7 +594,7 @@ static int read_string_map(const struct reading *rd, const struct yaml_field *f,
 	}
 	map.items = keep(rd, &pairs);
 	if (!map.items)
-		return yaml_reader_fail_memory(rd->reader);
+		return fail_memory(rd);
 	*(struct yaml_pairs *)at = map;
 	return 0;
 }
@@ -672,7 +603,7 @@ static int read_string_map(const struct reading *rd, const struct yaml_field *f,
 
 #define KNOWN_BYTES 300 /* there is room for so much in a sentence */
 
-static int fail_unknown_key(const struct reading *rd, const struct yaml_schema *schema,
+static int fail_unknown_key(struct reading *rd, const struct yaml_schema *schema,
 			    const struct yaml_piece *key)
 {
 	CLEANUP(buf_release) struct buf known = BUF_INIT; /* "a, b, c", or "a, b and 17 more" */
@@ -683,25 +614,24 @@ static int fail_unknown_key(const struct reading *rd, const struct yaml_schema *
 	for (i = 0; i < schema->n_fields; i++)
 		suggest_offer(&s, schema->fields[i].key);
 	if (s.best)
-		return yaml_reader_fail(rd->reader, key->line,
-					"unknown key %s in the %s; did you mean '%s'?",
-					utf8_quote(key->text, shown), schema->what, s.best);
+		return fail_at(rd, key->line, "unknown key %s in the %s; did you mean '%s'?",
+			       utf8_quote(key->text, shown), schema->what, s.best);
 	for (i = 0; i < schema->n_fields && known.len <= KNOWN_BYTES; i++)
 		buf_printf(&known, "%s%s", i ? ", " : "", schema->fields[i].key);
 	if (i < schema->n_fields)
 		buf_printf(&known, " and %zu more", schema->n_fields - i);
-	return yaml_reader_fail(rd->reader, key->line, "unknown key %s in the %s; known are %s",
-				utf8_quote(key->text, shown), schema->what, known.data);
+	return fail_at(rd, key->line, "unknown key %s in the %s; known are %s",
+		       utf8_quote(key->text, shown), schema->what, known.data);
 }
 
 /* Skips a list or mapping that has begun, up to its end. */
-static int skip_rest(const struct reading *rd, const struct yaml_piece *first)
+static int skip_rest(struct reading *rd, const struct yaml_piece *first)
 {
 	size_t depth = first->kind == PIECE_LIST || first->kind == PIECE_MAPPING;
 	struct yaml_piece p;
 
 	while (depth > 0) {
-		int r = yaml_reader_next(rd->reader, &p);
+		int r = next_piece(rd, &p);
 
 		if (r < 0)
 			return r;
@@ -714,8 +644,7 @@ static int skip_rest(const struct reading *rd, const struct yaml_piece *first)
 }
 
 /* Reading failed with r at the beginning of this value: 1, and noted, if it may slip. */
-static int let_slip(const struct reading *rd, bool is_allowed, const struct yaml_piece *value,
-		    int r)
+static int let_slip(struct reading *rd, bool is_allowed, const struct yaml_piece *value, int r)
 {
 	struct err why;
 
@@ -738,7 +667,7 @@ static bool may_slip(const struct yaml_schema *schema, const struct yaml_field *
 
 static read_fn *const read_by_kind[YAML_MAPPINGS + 1];
 
-static int read_field(const struct reading *rd, const struct yaml_schema *schema,
+static int read_field(struct reading *rd, const struct yaml_schema *schema,
 		      const struct yaml_field *f, char *ret)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -747,7 +676,7 @@ static int read_field(const struct reading *rd, const struct yaml_schema *schema
 	struct json j;
 	int r;
 
-	r = yaml_reader_next(rd->reader, &value);
+	r = next_piece(rd, &value);
 	if (r < 0)
 		return r;
 	if (f->line_offset)
@@ -767,7 +696,7 @@ static int read_field(const struct reading *rd, const struct yaml_schema *schema
 }
 
 /* A key that is refused with r, and its value. */
-static int pass_over(const struct reading *rd, bool is_allowed, int r)
+static int pass_over(struct reading *rd, bool is_allowed, int r)
 {
 	struct yaml_piece value;
 	struct err why;
@@ -775,7 +704,7 @@ static int pass_over(const struct reading *rd, bool is_allowed, int r)
 	if (!rd->slips || !is_allowed)
 		return r;
 	why = *rd->err;
-	if (yaml_reader_next(rd->reader, &value) < 0)
+	if (next_piece(rd, &value) < 0)
 		return rd->err->code;
 	*rd->err = why;
 	r = let_slip(rd, is_allowed, &value, r);
@@ -794,34 +723,25 @@ static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
 		*(int *)(void *)(ret + schema->line_offset) = line;
 }
 
-static int check_required(const struct reading *rd, const struct yaml_schema *schema, int line,
-			  const int *lines)
-{
-	for (size_t i = 0; i < schema->n_fields; i++)
-		if (schema->fields[i].is_required && lines[i] == 0)
-			return yaml_reader_fail(rd->reader, line, "the %s has no '%s'; add one",
-						schema->what, schema->fields[i].key);
-	return 0;
-}
-
-/* The mapping that began in line, up to its end. */
-static int read_mapping(const struct reading *rd, const struct yaml_schema *schema, int line,
-			char *ret)
+/* The mapping that began in line, up to its end. An empty file, or a key without a value, has no
+ * keys. */
+static int read_mapping(struct reading *rd, const struct yaml_schema *schema, bool has_keys,
+			int line, char *ret)
 {
 	int lines[YAML_MAX_FIELDS] = { 0 }; /* where each field was given; 0: it was not */
 
 	set_defaults(schema, line, ret);
-	for (;;) {
+	while (has_keys) {
 		struct yaml_piece key;
 		size_t i = 0;
-		int r = yaml_reader_next(rd->reader, &key);
+		int r = next_piece(rd, &key);
 
 		if (r < 0)
 			return r;
 		if (key.kind == PIECE_MAPPING_END)
 			break;
 		if (key.kind != PIECE_SCALAR)
-			return yaml_reader_fail(rd->reader, key.line, "a key must be a text");
+			return fail_at(rd, key.line, "a key must be a text");
 		while (i < schema->n_fields && strcmp(schema->fields[i].key, key.text) != 0)
 			i++;
 		if (i == schema->n_fields) {
@@ -838,31 +758,25 @@ static int read_mapping(const struct reading *rd, const struct yaml_schema *sche
 	}
 	if (schema->lines_offset)
 		memcpy(ret + schema->lines_offset, lines, schema->n_fields * sizeof(*lines));
-	return check_required(rd, schema, line, lines);
+	for (size_t i = 0; i < schema->n_fields; i++)
+		if (schema->fields[i].is_required && lines[i] == 0)
+			return fail_at(rd, line, "the %s has no '%s'; add one", schema->what,
+				       schema->fields[i].key);
+	return 0;
 }
 
-/* An empty file, or a key without a value, is a mapping without keys. */
-static int read_no_keys(const struct reading *rd, const struct yaml_schema *schema, int line,
-			void *ret)
+static int read_nested(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+		       void *at)
 {
-	static const int no_lines[YAML_MAX_FIELDS];
+	bool has_keys = p->kind == PIECE_MAPPING;
 
-	set_defaults(schema, line, ret);
-	return check_required(rd, schema, line, no_lines);
-}
-
-static int read_nested(const struct reading *rd, const struct yaml_field *f,
-		       const struct yaml_piece *p, void *at)
-{
-	if (p->kind == PIECE_MAPPING)
-		return read_mapping(rd, f->item, p->line, at);
-	if (p->is_null) /* "retention:", and the keys below it commented out */
-		return read_no_keys(rd, f->item, p->line, at);
+	if (has_keys || p->is_null) /* "retention:", and the keys below it commented out */
+		return read_mapping(rd, f->item, has_keys, p->line, at);
 	return fail_value(rd, f, p);
 }
 
-static int read_mappings(const struct reading *rd, const struct yaml_field *f,
-			 const struct yaml_piece *p, void *at)
+static int read_mappings(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+			 void *at)
 {
 	CLEANUP(buf_release) struct buf items = BUF_INIT;
 	struct yaml_items list = { NULL, 0 };
@@ -873,7 +787,7 @@ static int read_mappings(const struct reading *rd, const struct yaml_field *f,
 	if (p->kind != PIECE_LIST)
 		return fail_value(rd, f, p);
 	for (;; list.n++) {
-		r = yaml_reader_next(rd->reader, &piece);
+		r = next_piece(rd, &piece);
 		if (r < 0)
 			return r;
 		if (piece.kind == PIECE_LIST_END)
@@ -881,27 +795,26 @@ static int read_mappings(const struct reading *rd, const struct yaml_field *f,
 		if (list.n == YAML_MAX_ITEMS)
 			return fail_too_many(rd, f, piece.line);
 		if (piece.kind != PIECE_MAPPING)
-			return yaml_reader_fail(
-				rd->reader, piece.line,
-				"the %s is %s; it must be a mapping of keys to values",
-				f->item->what, show_piece(&piece, text));
+			return fail_at(rd, piece.line,
+				       "the %s is %s; it must be a mapping of keys to values",
+				       f->item->what, show_piece(&piece, text));
 		if (buf_reserve(&items, f->item->size) < 0)
-			return yaml_reader_fail_memory(rd->reader);
-		r = read_mapping(rd, f->item, piece.line, items.data + items.len);
+			return fail_memory(rd);
+		r = read_mapping(rd, f->item, true, piece.line, items.data + items.len);
 		if (r < 0)
 			return r;
 		items.len += f->item->size;
 	}
 	list.items = keep(rd, &items);
 	if (!list.items)
-		return yaml_reader_fail_memory(rd->reader);
+		return fail_memory(rd);
 	*(struct yaml_items *)at = list;
 	return 0;
 }
 
 static read_fn *const read_by_kind[YAML_MAPPINGS + 1] = {
 	[YAML_STRING] = read_string,
-	[YAML_STRING_OR_NONE] = read_string_or_none,
+	[YAML_STRING_OR_NONE] = read_string,
 	[YAML_INT] = read_scalar,
 	[YAML_U64] = read_scalar,
 	[YAML_NUMBER] = read_scalar,
@@ -909,7 +822,7 @@ static read_fn *const read_by_kind[YAML_MAPPINGS + 1] = {
 	[YAML_DURATION] = read_scalar,
 	[YAML_CHOICE] = read_scalar,
 	[YAML_STRINGS] = read_strings,
-	[YAML_STRING_OR_STRINGS] = read_string_or_strings,
+	[YAML_STRING_OR_STRINGS] = read_strings,
 	[YAML_STRING_MAP] = read_string_map,
 	[YAML_MAPPING] = read_nested,
 	[YAML_MAPPINGS] = read_mappings,
@@ -917,46 +830,50 @@ static read_fn *const read_by_kind[YAML_MAPPINGS + 1] = {
 
 /* ---- documents ---- */
 
-static int read_root(const struct reading *rd, const struct yaml_schema *schema, void *ret)
+static int read_root(struct reading *rd, const struct yaml_schema *schema, void *ret)
 {
 	struct yaml_piece p;
 	char text[UTF8_QUOTED_BYTES];
 	int r;
 
-	r = yaml_reader_next(rd->reader, &p);
+	r = next_piece(rd, &p);
 	if (r < 0)
 		return r;
 	if (p.kind == PIECE_MAPPING)
-		r = read_mapping(rd, schema, p.line, ret);
+		r = read_mapping(rd, schema, true, p.line, ret);
 	else if (p.kind == PIECE_END || p.is_null)
-		r = read_no_keys(rd, schema, 1, ret);
+		r = read_mapping(rd, schema, false, 1, ret);
 	else
-		r = yaml_reader_fail(rd->reader, p.line,
-				     "the %s is %s; it must be a mapping of keys to values",
-				     schema->what, show_piece(&p, text));
+		r = fail_at(rd, p.line, "the %s is %s; it must be a mapping of keys to values",
+			    schema->what, show_piece(&p, text));
 	/* A second document would come here. */
-	return r < 0 || p.kind == PIECE_END ? r : yaml_reader_next(rd->reader, &p);
-}
-
-static void reader_close_ptr(struct yaml_reader **r)
-{
-	yaml_reader_close(*r);
+	return r < 0 || p.kind == PIECE_END ? r : next_piece(rd, &p);
 }
 
 static int parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
 		 struct arena *arena, void *ret, struct buf *slips, struct err *err)
 {
-	CLEANUP(reader_close_ptr) struct yaml_reader *reader = NULL;
-	struct reading rd = { NULL, arena, slips, err };
+	CLEANUP(close_reading)
+	struct reading rd = { .name = name, .arena = arena, .slips = slips, .err = err };
 	int r;
 
 	if (len > YAML_MAX_BYTES)
 		return err_set(err, -EINVAL, "%s is longer than %d bytes; it cannot be a %s", name,
 			       YAML_MAX_BYTES, schema->what);
-	r = yaml_reader_open(text, len, name, err, &reader);
+	if (!yaml_parser_initialize(&rd.parser))
+		return fail_memory(&rd);
+	/* libyaml takes a byte order mark for an indentation of one. */
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+		text += 3;
+		len -= 3;
+	}
+	rd.text = text;
+	rd.len = len;
+	yaml_parser_set_encoding(&rd.parser, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&rd.parser, (const unsigned char *)text, len);
+	r = check_text(&rd);
 	if (r < 0)
 		return r;
-	rd.reader = reader;
 	set_defaults(schema, 1, ret); /* also where it fails before the first key */
 	return read_root(&rd, schema, ret);
 }
@@ -967,8 +884,8 @@ int yaml_parse(const char *text, size_t len, const char *name, const struct yaml
 	return parse(text, len, name, schema, arena, ret, NULL, err);
 }
 
-int yaml_load_loosely(const char *path, const struct yaml_schema *schema, struct arena *arena,
-		      void *ret, struct buf *slips, struct err *err)
+int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
+	      struct buf *slips, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	int r;
@@ -980,12 +897,6 @@ int yaml_load_loosely(const char *path, const struct yaml_schema *schema, struct
 	if (r < 0)
 		return r;
 	return parse(text.data, text.len, path, schema, arena, ret, slips, err);
-}
-
-int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
-	      struct err *err)
-{
-	return yaml_load_loosely(path, schema, arena, ret, NULL, err);
 }
 
 /* ---- writing ---- */

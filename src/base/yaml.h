@@ -92,7 +92,7 @@ struct yaml_schema {
 	size_t lines_offset; /* where those of its keys go, int[n_fields] (0: not given); 0: nowhere
 			      */
 	const void *defaults; /* copied into the struct before reading; NULL: zeros */
-	bool may_slip;	      /* see yaml_load_loosely() */
+	bool may_slip;	      /* see yaml_load() */
 };
 
 /*
@@ -102,19 +102,17 @@ struct yaml_schema {
 int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
 	       struct arena *arena, void *ret, struct err *err);
 
-/* The same from a file. -ENOENT when it is not there. */
-int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
-	      struct err *err);
-
 /*
- * The same for who does better with defaults than without the rest of the file: where a schema has
- * may_slip, a value that does not fit gives way to the default, and a key that is unknown or given
- * again is passed over, whatever its value is.
- * slips gets a line for each, which says what was wrong and what is used instead; NULL: nothing may
- * slip.
+ * The same from a file. -ENOENT when it is not there. With slips, for who does better with defaults
+ * than without the rest of the file: where a schema has may_slip, the default replaces a value that
+ * does not fit, and a key that is unknown or given again is passed over, whatever its value is.
+ * slips gets a line for each: what was wrong, and what is used instead. NULL: nothing may slip.
  */
-int yaml_load_loosely(const char *path, const struct yaml_schema *schema, struct arena *arena,
-		      void *ret, struct buf *slips, struct err *err);
+int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
+	      struct buf *slips, struct err *err);
+
+/* How many bytes a value takes in the struct; 0: a mapping, which has a struct of its own. */
+size_t yaml_value_bytes(enum yaml_kind kind);
 
 /* What the value must be: "a whole number from 0 to 100". */
 void yaml_describe_field(struct buf *out, const struct yaml_field *f);

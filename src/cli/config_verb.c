@@ -188,7 +188,7 @@ static void judge_setting(void *ctx, const struct config *c, const struct config
 static int load_file(const char *path, struct config *c, struct err *err)
 {
 	struct paths paths;
-	int r = config_load(path, c, err);
+	int r = config_load(path, c, NULL, err);
 
 	if (r < 0)
 		return r;

@@ -690,7 +690,7 @@ static int examine(struct patient *p, struct err *err)
 	/* what is wrong with a file is told by its check */
 	config_init(&p->config);
 	if (paths_find(&p->paths, &p->paths_err) == 0 &&
-	    config_load(p->paths.config, &p->config, &p->config_err) == 0)
+	    config_load(p->paths.config, &p->config, NULL, &p->config_err) == 0)
 		settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
 	p->root_fd = options.root_fd = proc_open_root(err);
 	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);

@@ -278,7 +278,7 @@ int job_file_load(const char *path, struct job_spec *ret, struct err *err)
 	int r;
 
 	job_spec_init(ret);
-	r = yaml_load(path, &job_schema, &ret->arena, &file, err);
+	r = yaml_load(path, &job_schema, &ret->arena, &file, NULL, err);
 	if (r == 0)
 		r = make_spec(&file, path, true, ret, err);
 	if (r < 0)

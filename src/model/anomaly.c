@@ -43,15 +43,6 @@ static const char *const change_names[] = {
 	[EPISODE_CLEARED] = "cleared",
 };
 
-/* Index of name in names, or -EINVAL. */
-static int find_name(const char *const *names, size_t n, const char *name)
-{
-	for (size_t i = 0; name && i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return (int)i;
-	return -EINVAL;
-}
-
 const char *anomaly_type_name(enum anomaly_type type)
 {
 	return type_names[type];
@@ -59,12 +50,7 @@ const char *anomaly_type_name(enum anomaly_type type)
 
 int anomaly_type_from_name(const char *name, enum anomaly_type *ret)
 {
-	int i = find_name(type_names, ARRAY_SIZE(type_names), name);
-
-	if (i < 0)
-		return i;
-	*ret = (enum anomaly_type)i;
-	return 0;
+	return enum_from_name(type_names, ARRAY_SIZE(type_names), name, ret);
 }
 
 const char *severity_name(enum severity severity)
@@ -74,12 +60,7 @@ const char *severity_name(enum severity severity)
 
 int severity_from_name(const char *name, enum severity *ret)
 {
-	int i = find_name(severity_names, ARRAY_SIZE(severity_names), name);
-
-	if (i < 0)
-		return i;
-	*ret = (enum severity)i;
-	return 0;
+	return enum_from_name(severity_names, ARRAY_SIZE(severity_names), name, ret);
 }
 
 const char *episode_change_name(enum episode_change change)
@@ -89,12 +70,7 @@ const char *episode_change_name(enum episode_change change)
 
 int episode_change_from_name(const char *name, enum episode_change *ret)
 {
-	int i = find_name(change_names, ARRAY_SIZE(change_names), name);
-
-	if (i < 0)
-		return i;
-	*ret = (enum episode_change)i;
-	return 0;
+	return enum_from_name(change_names, ARRAY_SIZE(change_names), name, ret);
 }
 
 /* ---- nothing known yet ---- */
@@ -209,21 +185,12 @@ void episode_copy(struct episode *to, const struct episode *from)
 		to->worst.job_id = to->job_id;
 }
 
-/* Points *s to a copy in the arena; false when memory runs out. */
-static bool keep_string(struct arena *arena, const char **s)
-{
-	if (!*s)
-		return true;
-	*s = arena_strdup(arena, *s);
-	return *s != NULL;
-}
-
 int episode_keep(struct episode *to, const struct episode *from, struct arena *arena)
 {
 	episode_copy(to, from);
 	to->evidence = NULL;
-	if (!keep_string(arena, &to->unit) || !keep_string(arena, &to->why_cleared) ||
-	    !keep_string(arena, &to->host_json) || !keep_string(arena, &to->evidence_json))
+	if (!arena_keep(arena, &to->unit) || !arena_keep(arena, &to->why_cleared) ||
+	    !arena_keep(arena, &to->host_json) || !arena_keep(arena, &to->evidence_json))
 		return -ENOMEM;
 	return 0;
 }

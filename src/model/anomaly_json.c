@@ -2,11 +2,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/json_cursor.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "model/anomaly.h"
+#include "model/members.h"
 
 #define MAX_TEXT_BYTES (1 << 20) /* of JSON that proctor wrote itself; longer text is damaged */
 
@@ -29,52 +29,20 @@ void anomaly_write_fields(struct json *j, const struct anomaly *a)
 
 /* ---- the host and the evidence: tables that are written and read ---- */
 
-enum member_kind {
-	MEMBER_F64,
-	MEMBER_U64,
-	MEMBER_MB,	     /* a uint64_t of bytes */
-	MEMBER_INT,	     /* what is negative or too large is not read: the default stays */
-	MEMBER_COUNT,	     /* the same; below 0 it is null */
-	MEMBER_TEXT,	     /* an array of char */
-	MEMBER_TEXT_OR_NULL, /* the same; "" is null */
-	MEMBER_LIST,	     /* of objects, and a bool whether it is known */
-	MEMBER_COUNTED_LIST, /* the same, with a uint64_t that is unknown where it is */
-};
-
-struct member {
-	const char *key;
-	enum member_kind kind;
-	size_t offset;
-	size_t size; /* of an array of char, or of an item */
-
-	/* Of a list: */
-	size_t max, n_offset, known_offset;
-	const struct member *members;
-	size_t n_members;
-	const void *unknown; /* an item before it is read */
-};
-
-#define MEMBER(key_, kind_, type_, field_)                                                     \
-	{                                                                                      \
-		.key = key_, .kind = MEMBER_##kind_, .offset = offsetof(struct type_, field_), \
-		.size = sizeof(((struct type_ *)0)->field_)                                    \
-	}
-#define LIST(key_, kind_, type_, field_, n_, known_, members_, unknown_)                  \
-	{                                                                                 \
-		.key = key_, .kind = kind_, .offset = offsetof(struct type_, field_),     \
-		.size = sizeof(unknown_), .max = ARRAY_SIZE(((struct type_ *)0)->field_), \
-		.n_offset = offsetof(struct type_, n_),                                   \
-		.known_offset = offsetof(struct type_, known_), .members = members_,      \
-		.n_members = ARRAY_SIZE(members_), .unknown = &(unknown_)                 \
+#define ITEMS(struct_, field_, n_, known_, is_known_by_count_, members_, unknown_)       \
+	{                                                                                \
+		ARRAY_SIZE(((struct struct_ *)0)->field_), offsetof(struct struct_, n_), \
+			offsetof(struct struct_, known_), is_known_by_count_, members_,  \
+			ARRAY_SIZE(members_), sizeof(unknown_), &(unknown_)              \
 	}
 
 static const struct member process_members[] = {
-	MEMBER("pid", INT, anomaly_process, key.pid),
-	MEMBER("start_ticks", U64, anomaly_process, key.start_ticks),
-	MEMBER("comm", TEXT, anomaly_process, comm),
-	MEMBER("job_id", TEXT_OR_NULL, anomaly_process, job_id),
-	MEMBER("cpu_percent", F64, anomaly_process, cpu_percent),
-	MEMBER("rss_mb", MB, anomaly_process, rss_bytes),
+	MEMBER(anomaly_process, PID, key.pid, "pid"),
+	MEMBER(anomaly_process, U64, key.start_ticks, "start_ticks"),
+	MEMBER(anomaly_process, COMM, comm, "comm"),
+	MEMBER(anomaly_process, NAME, job_id, "job_id"),
+	MEMBER(anomaly_process, F64, cpu_percent, "cpu_percent"),
+	MEMBER(anomaly_process, MB, rss_bytes, "rss_mb"),
 };
 static const struct anomaly_process unknown_process = {
 	.key.start_ticks = U64_UNKNOWN,
@@ -82,221 +50,87 @@ static const struct anomaly_process unknown_process = {
 	.rss_bytes = U64_UNKNOWN,
 };
 
+static const struct member_items top_cpu =
+	ITEMS(anomaly_host, top_cpu, n_top_cpu, knows_cpu, false, process_members, unknown_process);
+static const struct member_items top_rss =
+	ITEMS(anomaly_host, top_rss, n_top_rss, knows_rss, false, process_members, unknown_process);
+
 static const struct member host_members[] = {
-	MEMBER("memory_total_mb", MB, anomaly_host, memory_total_bytes),
-	MEMBER("memory_available_mb", MB, anomaly_host, memory_available_bytes),
-	MEMBER("swap_free_mb", MB, anomaly_host, swap_free_bytes),
-	MEMBER("load_avg_1", F64, anomaly_host, load1),
-	MEMBER("psi_cpu_some", F64, anomaly_host, cpu_some),
-	MEMBER("psi_memory_some", F64, anomaly_host, memory_some),
-	MEMBER("psi_memory_full", F64, anomaly_host, memory_full),
-	MEMBER("psi_io_some", F64, anomaly_host, io_some),
-	MEMBER("psi_io_full", F64, anomaly_host, io_full),
-	MEMBER("processes", U64, anomaly_host, n_processes),
-	MEMBER("running_jobs", COUNT, anomaly_host, running_jobs),
-	LIST("top_cpu", MEMBER_LIST, anomaly_host, top_cpu, n_top_cpu, knows_cpu, process_members,
-	     unknown_process),
-	LIST("top_rss", MEMBER_LIST, anomaly_host, top_rss, n_top_rss, knows_rss, process_members,
-	     unknown_process),
+	MEMBER(anomaly_host, MB, memory_total_bytes, "memory_total_mb"),
+	MEMBER(anomaly_host, MB, memory_available_bytes, "memory_available_mb"),
+	MEMBER(anomaly_host, MB, swap_free_bytes, "swap_free_mb"),
+	MEMBER(anomaly_host, F64, load1, "load_avg_1"),
+	MEMBER(anomaly_host, F64, cpu_some, "psi_cpu_some"),
+	MEMBER(anomaly_host, F64, memory_some, "psi_memory_some"),
+	MEMBER(anomaly_host, F64, memory_full, "psi_memory_full"),
+	MEMBER(anomaly_host, F64, io_some, "psi_io_some"),
+	MEMBER(anomaly_host, F64, io_full, "psi_io_full"),
+	MEMBER(anomaly_host, U64, n_processes, "processes"),
+	MEMBER(anomaly_host, INT, running_jobs, "running_jobs"),
+	MEMBER_OF(anomaly_host, ITEMS, top_cpu, "top_cpu", false, &top_cpu),
+	MEMBER_OF(anomaly_host, ITEMS, top_rss, "top_rss", false, &top_rss),
 };
 
 static const struct member file_members[] = {
-	MEMBER("fd", INT, anomaly_file, fd),
-	MEMBER("target", TEXT, anomaly_file, target),
+	MEMBER(anomaly_file, PID, fd, "fd"),
+	MEMBER(anomaly_file, COMM, target, "target"),
 };
 static const struct anomaly_file unknown_file = { .fd = -1 };
 
 static const struct member syscall_members[] = {
-	MEMBER("name", TEXT, anomaly_syscall, name),
-	MEMBER("count", U64, anomaly_syscall, count),
-	MEMBER("time_pct", F64, anomaly_syscall, time_pct),
+	MEMBER(anomaly_syscall, COMM, name, "name"),
+	MEMBER(anomaly_syscall, U64, count, "count"),
+	MEMBER(anomaly_syscall, F64, time_pct, "time_pct"),
 };
 static const struct anomaly_syscall unknown_syscall = { "", U64_UNKNOWN, F64_UNKNOWN };
 
+static const struct member_items files =
+	ITEMS(anomaly_evidence, files, n_files, n_files_open, true, file_members, unknown_file);
+static const struct member_items syscalls =
+	ITEMS(anomaly_evidence, syscalls, n_syscalls, has_syscalls, false, syscall_members,
+	      unknown_syscall);
+
 static const struct member evidence_members[] = {
-	MEMBER("fast_interval_seconds", F64, anomaly_evidence, fast_interval_seconds),
-	MEMBER("open_file_count", U64, anomaly_evidence, n_files_open),
-	LIST("open_files", MEMBER_COUNTED_LIST, anomaly_evidence, files, n_files, n_files_open,
-	     file_members, unknown_file),
-	LIST("top_syscalls", MEMBER_LIST, anomaly_evidence, syscalls, n_syscalls, has_syscalls,
-	     syscall_members, unknown_syscall),
-	MEMBER("trace", TEXT_OR_NULL, anomaly_evidence, trace),
-	MEMBER("trace_missing", TEXT_OR_NULL, anomaly_evidence, trace_missing),
+	MEMBER(anomaly_evidence, F64, fast_interval_seconds, "fast_interval_seconds"),
+	MEMBER(anomaly_evidence, U64, n_files_open, "open_file_count"),
+	MEMBER_OF(anomaly_evidence, ITEMS, files, "open_files", false, &files),
+	MEMBER_OF(anomaly_evidence, ITEMS, syscalls, "top_syscalls", false, &syscalls),
+	MEMBER(anomaly_evidence, NAME, trace, "trace"),
+	MEMBER(anomaly_evidence, NAME, trace_missing, "trace_missing"),
 };
 
-/* ---- writing ---- */
-
-static void write_members(struct json *j, const struct member *members, size_t n, const char *from);
-
-static void write_list(struct json *j, const struct member *m, const char *from)
-{
-	const void *known = from + m->known_offset;
-	size_t n = *(const size_t *)(const void *)(from + m->n_offset);
-
-	if (m->kind == MEMBER_LIST ? !*(const bool *)known : !u64_known(*(const uint64_t *)known)) {
-		json_none(j);
-		return;
-	}
-	json_begin_array(j);
-	for (size_t i = 0; i < n; i++)
-		write_members(j, m->members, m->n_members, from + m->offset + i * m->size);
-	json_end_array(j);
-}
-
-static void write_members(struct json *j, const struct member *members, size_t n, const char *from)
+static void write_object(struct json *j, const struct member *members, size_t n, const void *from)
 {
 	json_begin_object(j);
-	for (const struct member *m = members; m < members + n; m++) {
-		const void *at = from + m->offset;
-
-		json_key(j, m->key);
-		switch (m->kind) {
-		case MEMBER_F64:
-			json_f64(j, *(const double *)at);
-			break;
-		case MEMBER_U64:
-			json_u64(j, *(const uint64_t *)at);
-			break;
-		case MEMBER_MB:
-			json_f64(j, u64_to_mb(*(const uint64_t *)at));
-			break;
-		case MEMBER_INT:
-			json_i64(j, *(const int *)at);
-			break;
-		case MEMBER_COUNT:
-			json_u64(j,
-				 *(const int *)at < 0 ? U64_UNKNOWN : (uint64_t) * (const int *)at);
-			break;
-		case MEMBER_TEXT:
-			json_str(j, at);
-			break;
-		case MEMBER_TEXT_OR_NULL:
-			json_str(j, *(const char *)at ? at : NULL);
-			break;
-		case MEMBER_LIST:
-		case MEMBER_COUNTED_LIST:
-			write_list(j, m, from);
-			break;
-		}
-	}
+	members_write(j, members, n, from);
 	json_end_object(j);
 }
 
 void anomaly_host_write_json(struct json *j, const struct anomaly_host *host)
 {
-	write_members(j, host_members, ARRAY_SIZE(host_members), (const char *)host);
+	write_object(j, host_members, ARRAY_SIZE(host_members), host);
 }
 
 void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *e)
 {
-	write_members(j, evidence_members, ARRAY_SIZE(evidence_members), (const char *)e);
-}
-
-/* ---- reading ---- */
-
-/* A text, the arena for its strings, and how far it was read. */
-struct reading {
-	struct json_cursor c;
-	struct arena arena;
-};
-
-static void read_members(struct reading *r, const struct member *members, size_t n, char *ret);
-
-static void read_list(struct reading *r, const struct member *m, char *ret)
-{
-	bool is_list = json_cursor_enter(&r->c, '[');
-	size_t n = 0;
-
-	while (is_list && json_cursor_next_element(&r->c)) {
-		char *item = ret + m->offset + n * m->size;
-
-		if (n == m->max) {
-			json_cursor_skip(&r->c);
-			continue;
-		}
-		memcpy(item, m->unknown, m->size);
-		read_members(r, m->members, m->n_members, item);
-		n++;
-	}
-	if (m->kind == MEMBER_LIST)
-		*(bool *)(ret + m->known_offset) = is_list;
-	*(size_t *)(void *)(ret + m->n_offset) = n;
-}
-
-static void read_member(struct reading *r, const struct member *m, char *ret)
-{
-	void *at = ret + m->offset;
-
-	switch (m->kind) {
-	case MEMBER_F64:
-		*(double *)at = json_cursor_f64(&r->c);
-		break;
-	case MEMBER_U64:
-		*(uint64_t *)at = json_cursor_u64(&r->c);
-		break;
-	case MEMBER_MB: {
-		double bytes = json_cursor_f64(&r->c) * 1048576.0;
-
-		*(uint64_t *)at = bytes >= 0 && bytes < 0x1p63 ? (uint64_t)bytes : U64_UNKNOWN;
-		break;
-	}
-	case MEMBER_INT:
-	case MEMBER_COUNT: {
-		int64_t v = json_cursor_i64(&r->c, -1);
-
-		if (v >= 0 && v <= INT32_MAX)
-			*(int *)at = (int)v;
-		break;
-	}
-	case MEMBER_TEXT:
-	case MEMBER_TEXT_OR_NULL: {
-		const char *text = json_cursor_string(&r->c, &r->arena);
-		size_t n = text ? utf8_cut(text, strlen(text), m->size - 1) : 0;
-
-		memcpy(at, text ? text : "", n);
-		((char *)at)[n] = '\0';
-		break;
-	}
-	case MEMBER_LIST:
-	case MEMBER_COUNTED_LIST:
-		read_list(r, m, ret);
-		break;
-	}
-}
-
-/* Values that are no object are passed over, and so are keys that are not in the table. */
-static void read_members(struct reading *r, const struct member *members, size_t n, char *ret)
-{
-	const char *key;
-	size_t len, i;
-
-	if (!json_cursor_enter(&r->c, '{'))
-		return;
-	while (json_cursor_next_key(&r->c, &key, &len)) {
-		for (i = 0; i < n && !json_cursor_is(key, len, members[i].key);)
-			i++;
-		if (i < n)
-			read_member(r, &members[i], ret);
-		else
-			json_cursor_skip(&r->c);
-	}
+	write_object(j, evidence_members, ARRAY_SIZE(evidence_members), e);
 }
 
 /* The whole text as one object. -EBADMSG: it is none. */
-static int read_document(const char *text, const struct member *members, size_t n, char *ret)
+static int read_document(const char *text, const struct member *members, size_t n, void *ret)
 {
 	size_t len = text ? strnlen(text, MAX_TEXT_BYTES) : 0, valid = 0, char_len;
-	struct reading r = { .arena = ARENA_INIT };
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct json_cursor c;
 
 	while (valid < len && (char_len = utf8_char_len(text + valid, len - valid)) > 0)
 		valid += char_len;
 	if (len == 0 || len == MAX_TEXT_BYTES || valid < len ||
 	    text[strspn(text, " \t\r\n")] != '{')
 		return -EBADMSG;
-	json_cursor_init(&r.c, text, len);
-	read_members(&r, members, n, ret);
-	arena_release(&r.arena);
-	return r.c.is_bad || r.c.at[strspn(r.c.at, " \t\r\n")] ? -EBADMSG : 0;
+	json_cursor_init(&c, text, len);
+	members_read(&c, &arena, members, n, ret);
+	return c.is_bad || c.at[strspn(c.at, " \t\r\n")] ? -EBADMSG : 0;
 }
 
 int anomaly_host_read_json(const char *text, struct anomaly_host *ret)
@@ -304,7 +138,7 @@ int anomaly_host_read_json(const char *text, struct anomaly_host *ret)
 	int r;
 
 	anomaly_host_init(ret);
-	r = read_document(text, host_members, ARRAY_SIZE(host_members), (char *)ret);
+	r = read_document(text, host_members, ARRAY_SIZE(host_members), ret);
 	if (r < 0)
 		anomaly_host_init(ret);
 	return r;
@@ -315,7 +149,7 @@ int anomaly_evidence_read_json(const char *text, struct anomaly_evidence *ret)
 	int r;
 
 	anomaly_evidence_init(ret);
-	r = read_document(text, evidence_members, ARRAY_SIZE(evidence_members), (char *)ret);
+	r = read_document(text, evidence_members, ARRAY_SIZE(evidence_members), ret);
 	if (r < 0)
 		anomaly_evidence_init(ret);
 	return r;

@@ -75,13 +75,14 @@ static const char *const event_names[] = {
 	[EVENT_KILL] = "kill",	 [EVENT_OOM] = "oom",	[EVENT_ORPHAN] = "orphan",
 };
 
-/* Index of name in names, or -1. */
-static int find_name(const char *const *names, size_t n, const char *name)
+int enum_from_name(const char *const *names, size_t n, const char *name, void *ret)
 {
-	for (size_t i = 0; i < n; i++)
-		if (name && names[i] && strcmp(names[i], name) == 0)
-			return (int)i;
-	return -1;
+	for (unsigned i = 0; name && i < n; i++)
+		if (names[i] && strcmp(names[i], name) == 0) {
+			memcpy(ret, &i, sizeof(i));
+			return 0;
+		}
+	return -EINVAL;
 }
 
 const char *outcome_name(enum outcome outcome)
@@ -91,9 +92,10 @@ const char *outcome_name(enum outcome outcome)
 
 enum outcome outcome_from_name(const char *name)
 {
-	int i = find_name(outcome_names, ARRAY_SIZE(outcome_names), name);
+	enum outcome found = OUTCOME_NONE;
 
-	return i < 0 ? OUTCOME_NONE : (enum outcome)i;
+	(void)enum_from_name(outcome_names, ARRAY_SIZE(outcome_names), name, &found);
+	return found;
 }
 
 const char *evidence_name(enum evidence evidence)
@@ -103,9 +105,10 @@ const char *evidence_name(enum evidence evidence)
 
 enum evidence evidence_from_name(const char *name)
 {
-	int i = find_name(evidence_names, ARRAY_SIZE(evidence_names), name);
+	enum evidence found = EVIDENCE_UNKNOWN;
 
-	return i < 0 ? EVIDENCE_UNKNOWN : (enum evidence)i;
+	(void)enum_from_name(evidence_names, ARRAY_SIZE(evidence_names), name, &found);
+	return found;
 }
 
 const char *event_type_name(enum event_type type)
@@ -120,12 +123,7 @@ bool event_type_is_signal(enum event_type type)
 
 int event_type_from_name(const char *name, enum event_type *ret)
 {
-	int i = find_name(event_names, ARRAY_SIZE(event_names), name);
-
-	if (i < 0)
-		return -EINVAL;
-	*ret = (enum event_type)i;
-	return 0;
+	return enum_from_name(event_names, ARRAY_SIZE(event_names), name, ret);
 }
 
 void usage_init(struct usage *u)

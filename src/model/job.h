@@ -78,6 +78,9 @@ enum outcome {
 	OUTCOME_OOM,
 };
 
+/* For enums whose values index a table of names: the value goes to *ret. -EINVAL: no such name. */
+int enum_from_name(const char *const *names, size_t n, const char *name, void *ret);
+
 /* "success", …; NULL for OUTCOME_NONE. */
 const char *outcome_name(enum outcome outcome);
 /* The other way; OUTCOME_NONE for anything unknown or NULL. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "model/words.h"
 
@@ -95,15 +96,8 @@ struct proc_sample *snapshot_add_process(struct snapshot *s)
 {
 	struct proc_sample *p;
 
-	if (s->n_processes == s->cap_processes) {
-		size_t cap = s->cap_processes ? s->cap_processes * 2 : 64;
-
-		p = reallocarray(s->processes, cap, sizeof(*p));
-		if (!p)
-			return NULL;
-		s->processes = p;
-		s->cap_processes = cap;
-	}
+	if (ARRAY_RESERVE(s->processes, s->cap_processes, s->n_processes + 1) < 0)
+		return NULL;
 	p = &s->processes[s->n_processes++];
 	proc_sample_init(p);
 	return p;
@@ -125,15 +119,6 @@ double system_cpu_share(const struct system_sample *before, const struct system_
 
 /* ---- copying ---- */
 
-/* Points *s to a copy in the arena; false when memory runs out. */
-static bool keep_string(struct arena *arena, const char **s)
-{
-	if (!*s)
-		return true;
-	*s = arena_strdup(arena, *s);
-	return *s != NULL;
-}
-
 static bool keep_syscalls(struct arena *arena, struct proc_sample *p)
 {
 	struct syscall_use *uses;
@@ -143,12 +128,11 @@ static bool keep_syscalls(struct arena *arena, struct proc_sample *p)
 	uses = arena_alloc(arena, (p->n_syscalls + 1) * sizeof(*uses)); /* none is not unknown */
 	if (!uses)
 		return false;
-	for (size_t i = 0; i < p->n_syscalls; i++) {
-		uses[i] = p->syscalls[i];
-		if (!keep_string(arena, &uses[i].name))
-			return false;
-	}
+	memcpy(uses, p->syscalls, p->n_syscalls * sizeof(*uses));
 	p->syscalls = uses;
+	for (size_t i = 0; i < p->n_syscalls; i++)
+		if (!arena_keep(arena, &uses[i].name))
+			return false;
 	return true;
 }
 
@@ -164,45 +148,35 @@ static bool copy_processes(struct snapshot *to, const struct snapshot *from,
 		if (!p)
 			return false;
 		*p = from->processes[i];
-		if (!keep_string(&to->arena, &p->command) || !keep_string(&to->arena, &p->cgroup) ||
-		    !keep_string(&to->arena, &p->job_id) || !keep_syscalls(&to->arena, p))
+		if (!arena_keep(&to->arena, &p->command) || !arena_keep(&to->arena, &p->cgroup) ||
+		    !arena_keep(&to->arena, &p->job_id) || !keep_syscalls(&to->arena, p))
 			return false;
 	}
 	return true;
 }
 
-static bool copy_progress(struct snapshot *to)
-{
-	to->progress =
-		arena_memdup(&to->arena, to->progress, to->n_progress * sizeof(*to->progress));
-	for (size_t i = 0; to->progress && i < to->n_progress; i++)
-		if (!keep_string(&to->arena, &to->progress[i].job_id) ||
-		    !keep_string(&to->arena, &to->progress[i].status))
-			return false;
-	return to->progress != NULL;
-}
-
-static bool copy_cgroups(struct snapshot *to)
-{
-	to->cgroups = arena_memdup(&to->arena, to->cgroups, to->n_cgroups * sizeof(*to->cgroups));
-	for (size_t i = 0; to->cgroups && i < to->n_cgroups; i++)
-		if (!keep_string(&to->arena, &to->cgroups[i].path))
-			return false;
-	return to->cgroups != NULL;
-}
+/* The items are those of the original; NULL stays. False when memory runs out. */
+#define KEEP_ITEMS(arena, items, n) \
+	(!(items) || ((items) = arena_memdup((arena), (items), (n) * sizeof(*(items)))))
 
 /* The pointers of to are those of the original. */
 static bool copy_rest(struct snapshot *to)
 {
-	if (to->gpus) {
-		to->gpus = arena_memdup(&to->arena, to->gpus, to->n_gpus * sizeof(*to->gpus));
-		if (!to->gpus)
-			return false;
-	}
-	if (to->cgroups && !copy_cgroups(to))
+	struct arena *arena = &to->arena;
+
+	if (!KEEP_ITEMS(arena, to->gpus, to->n_gpus) ||
+	    !KEEP_ITEMS(arena, to->cgroups, to->n_cgroups) ||
+	    !KEEP_ITEMS(arena, to->progress, to->n_progress) ||
+	    !arena_keep(arena, &to->pressure_level) || !arena_keep(arena, &to->covered_job))
 		return false;
-	return keep_string(&to->arena, &to->pressure_level) &&
-	       keep_string(&to->arena, &to->covered_job) && (!to->progress || copy_progress(to));
+	for (size_t i = 0; i < to->n_cgroups; i++)
+		if (!arena_keep(arena, &to->cgroups[i].path))
+			return false;
+	for (size_t i = 0; i < to->n_progress; i++)
+		if (!arena_keep(arena, &to->progress[i].job_id) ||
+		    !arena_keep(arena, &to->progress[i].status))
+			return false;
+	return true;
 }
 
 int snapshot_copy(struct snapshot *to, const struct snapshot *from, enum snapshot_scope scope)

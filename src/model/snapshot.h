@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_cursor.h"
 
 #define BOOT_ID_BYTES 37 /* 36 characters and a NUL */
 #define COMM_BYTES 64	 /* the kernel's 15, or more for kernel threads of newer kernels */
@@ -252,6 +253,13 @@ void cgroup_sample_init(struct cgroup_sample *c);
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it;
  * resolution_seconds is one of those where it is known. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);
+
+/*
+ * The other way. A member that is missing, or of another type, is unknown. Bytes are MB in JSON and
+ * come back to the byte. Of the time in system calls JSON has only the shares: they come back as
+ * shares of one second. -EINVAL: it is no snapshot.
+ */
+int snapshot_from_json(struct json_cursor *c, struct snapshot *ret);
 
 /* The values of four of its keys. */
 void snapshot_write_gpus(struct json *j, const struct snapshot *s);	/* null: nobody looked */

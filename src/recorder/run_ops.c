@@ -165,7 +165,7 @@ void run_take_facts(void *ctx, const struct link_facts *facts)
 void run_life_open(struct run *run)
 {
 	run->births.forget_missing = true;
-	if (life_open(&run->births.life, &run->births.err) < 0)
+	if (life_open_with(NULL, &run->births.life, &run->births.err) < 0)
 		return;
 	run->births.watch = loop_watch_fd(run->loop, life_fd(run->births.life), on_life_fd, run);
 	run->births.timer = loop_timer_new(run->loop, on_gathered, run);

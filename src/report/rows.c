@@ -164,7 +164,7 @@ static void add_list(struct csv *c, const struct row_field *f, const void *at)
 	json_init(&j, &text);
 	f->write(&j, at);
 	if (buf_error(&text) < 0)
-		c->out->failed = true;
+		c->json.out->failed = true;
 	csv_text(c, strcmp(text.data, "null") == 0 ? NULL : text.data);
 }
 

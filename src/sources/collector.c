@@ -23,12 +23,6 @@ struct pid_list {
 	size_t n, cap;
 };
 
-static void pid_list_release(struct pid_list *list)
-{
-	free(list->items);
-	*list = (struct pid_list){ 0 };
-}
-
 /* One that is larger than all others. -ENOMEM. */
 static int pid_list_add(struct pid_list *list, pid_t pid)
 {
@@ -40,9 +34,7 @@ static int pid_list_add(struct pid_list *list, pid_t pid)
 
 static int compare_pids(const void *a, const void *b)
 {
-	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const pid_t *)a, *(const pid_t *)b);
 }
 
 /* The kernel lists pids in order already; a captured tree does not. */
@@ -166,10 +158,10 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	return 0;
 }
 
-static void roster_release(struct roster *roster, struct fd_budget *budget)
+static void roster_release(struct roster *roster, struct reader *r)
 {
 	for (size_t i = 0; i < roster->n; i++)
-		process_cache_free(roster->items[i], budget);
+		process_cache_free(roster->items[i], r);
 	free(roster->items);
 	*roster = (struct roster){ 0 };
 }
@@ -178,12 +170,12 @@ struct collector *collector_free(struct collector *c)
 {
 	if (!c)
 		return NULL;
-	roster_release(&c->roster, &c->reader.budget);
-	roster_release(&c->next, &c->reader.budget);
+	roster_release(&c->roster, &c->reader);
+	roster_release(&c->next, &c->reader);
 	tasks_close(c->tasks);
 	reader_release(&c->reader);
 	buf_release(&c->text);
-	pid_list_release(&c->pids);
+	free(c->pids.items);
 	if (c->proc)
 		closedir(c->proc);
 	free(c);
@@ -197,16 +189,16 @@ static void close_all_files(struct collector *c)
 {
 	for (size_t i = 0; i < c->roster.n; i++)
 		if (c->roster.items[i])
-			process_cache_close_files(c->roster.items[i], &c->reader.budget);
+			process_cache_close_files(c->roster.items[i], &c->reader);
 	for (size_t i = 0; i < c->next.n; i++)
-		process_cache_close_files(c->next.items[i], &c->reader.budget);
+		process_cache_close_files(c->next.items[i], &c->reader);
 	c->reader.budget.max = 0;
 	c->reader.budget.is_short = false;
 }
 
 static int read_stat_once(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
-	ssize_t n = reader_read(&c->reader, &k->stat_file, k->key.pid, "stat");
+	ssize_t n = reader_read(&c->reader, &k->files[KEPT_STAT], k->key.pid, "stat");
 
 	return n < 0 ? (int)n : pid_stat_parse(c->reader.text, ret);
 }
@@ -214,14 +206,14 @@ static int read_stat_once(struct collector *c, struct process_cache *k, struct p
 /* A second look where the first met a file of the pid's former owner, or a want of files. */
 static int read_stat(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
-	bool was_kept = k->stat_file.fd >= 0;
+	bool was_kept = k->files[KEPT_STAT] >= 0;
 	int r = read_stat_once(c, k, ret);
 
 	if (r < 0 && c->reader.budget.is_short)
 		close_all_files(c);
 	else if (r == 0 || !was_kept)
 		return r;
-	fd_cache_close(&k->stat_file, &c->reader.budget);
+	reader_close(&c->reader, &k->files[KEPT_STAT]);
 	return read_stat_once(c, k, ret);
 }
 
@@ -254,13 +246,31 @@ static void meet(const struct collector *c, const struct snapshot *s, uint64_t s
 		k->ticks = k->fine = (struct cpu_mark){ 0, c->last_scan_boot_ns };
 }
 
-/* Another process has taken the pid: nothing that was known holds for it. */
-static struct process_cache *replace_known(struct collector *c, struct process_cache *k)
+/*
+ * A sample of the process with what is known of it: k, or NULL for a pid that is new. It goes to
+ * the next roster. NULL: no memory.
+ */
+static struct proc_sample *begin_sample(struct collector *c, struct snapshot *s, pid_t pid,
+					uint64_t start_ticks, struct process_cache **k)
 {
-	pid_t pid = k->key.pid;
+	struct proc_sample *p;
 
-	process_cache_free(k, &c->reader.budget);
-	return process_cache_new(pid);
+	/* Another process has taken the pid: nothing that was known holds for it. */
+	if (*k && u64_known((*k)->key.start_ticks) && (*k)->key.start_ticks != start_ticks)
+		*k = process_cache_free(*k, &c->reader);
+	if (!*k)
+		*k = process_cache_new(pid);
+	if (!*k)
+		return NULL;
+	if (!u64_known((*k)->key.start_ticks))
+		meet(c, s, start_ticks, *k);
+	c->next.items[c->next.n++] = *k;
+	p = snapshot_add_process(s);
+	if (p) {
+		p->key = (*k)->key;
+		p->start_wall_ns = (*k)->start_wall_ns;
+	}
+	return p;
 }
 
 /* Not that the process is gone or hidden: we could not look, and must not report it as gone. */
@@ -285,27 +295,17 @@ static int scan_process(struct collector *c, pid_t pid, struct process_cache *k,
 		return -ENOMEM;
 	r = read_stat(c, k, &st);
 	if (r < 0 || st.pid != pid) {
-		process_cache_free(k, &c->reader.budget);
+		process_cache_free(k, &c->reader);
 		return is_our_fault(r) ? r : 0;
 	}
-	if (u64_known(k->key.start_ticks) && k->key.start_ticks != st.start_ticks)
-		k = replace_known(c, k);
-	if (!k)
-		return -ENOMEM;
-	if (!u64_known(k->key.start_ticks))
-		meet(c, s, st.start_ticks, k);
-	k->is_by_task = false;
-	c->next.items[c->next.n++] = k;
-
-	p = snapshot_add_process(s);
+	p = begin_sample(c, s, pid, st.start_ticks, &k);
 	if (!p)
 		return -ENOMEM;
-	p->key = k->key;
+	k->is_by_task = false;
 	p->ppid = st.ppid;
 	p->state = st.state;
 	memcpy(p->comm, st.comm, sizeof(p->comm));
 	p->boot_ns = c->reader.now_boot_ns();
-	p->start_wall_ns = k->start_wall_ns;
 	p->age_seconds =
 		age_seconds(ticks_to_ns(st.start_ticks, c->clock_ticks), s->boot_ns, p->boot_ns);
 	p->user_ns = ticks_to_ns(st.user_ticks, c->clock_ticks);
@@ -329,7 +329,7 @@ static struct process_cache *take_acquaintance(struct collector *c, size_t *at, 
 	struct process_cache *found;
 
 	for (; *at < old->n && old->items[*at]->key.pid < pid; (*at)++)
-		old->items[*at] = process_cache_free(old->items[*at], &c->reader.budget);
+		old->items[*at] = process_cache_free(old->items[*at], &c->reader);
 	if (*at == old->n || old->items[*at]->key.pid != pid)
 		return NULL;
 	found = TAKE_PTR(old->items[*at]);
@@ -342,25 +342,12 @@ static int scan_task(struct collector *c, const struct task_process *t, struct p
 		     struct snapshot *s)
 {
 	uint64_t start_ticks = ns_to_ticks(t->start_boot_ns, c->clock_ticks);
-	struct proc_sample *p;
+	struct proc_sample *p = begin_sample(c, s, (pid_t)t->head.pid, start_ticks, &k);
 
-	if (!k)
-		k = process_cache_new((pid_t)t->head.pid);
-	else if (k->key.start_ticks != start_ticks)
-		k = replace_known(c, k);
-	if (!k)
-		return -ENOMEM;
-	if (!u64_known(k->key.start_ticks))
-		meet(c, s, start_ticks, k);
-	k->is_by_task = true;
-	c->next.items[c->next.n++] = k;
-
-	p = snapshot_add_process(s);
 	if (!p)
 		return -ENOMEM;
-	p->key = k->key;
+	k->is_by_task = true;
 	p->boot_ns = c->tasks_boot_ns;
-	p->start_wall_ns = k->start_wall_ns;
 	p->age_seconds = age_seconds(t->start_boot_ns, s->boot_ns, p->boot_ns);
 	task_fill_sample(t, c->reader.page_bytes, p);
 	process_cache_take_task(k, t, p);
@@ -419,7 +406,7 @@ static int scan_listed(struct collector *c, const struct task_list *list, struct
 		j += j < c->pids.n && expected == pid;
 	}
 	for (; at < c->roster.n; at++)
-		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader.budget);
+		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader);
 	scanned = c->next;
 	c->next = c->roster;
 	c->next.n = 0;

@@ -62,19 +62,13 @@ static const char *lacking_rights(void)
 }
 
 /* A release that cannot be read is taken for an old one: that costs memory, not truth. */
-static bool ebpf_is_kernel_before(unsigned major, unsigned minor)
-{
-	struct utsname name;
-	unsigned is_major = 0, is_minor = 0;
-
-	if (uname(&name) < 0 || sscanf(name.release, "%u.%u", &is_major, &is_minor) != 2)
-		return true;
-	return is_major < major || (is_major == major && is_minor < minor);
-}
-
 bool ebpf_may_maps_grow(void)
 {
-	return !ebpf_is_kernel_before(6, 1);
+	struct utsname name;
+	unsigned major = 0, minor = 0;
+
+	return uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 1));
 }
 
 int ebpf_cpu_ids(void)
@@ -85,17 +79,10 @@ int ebpf_cpu_ids(void)
 	return n < 0 ? (int)n : cpu_ids_parse(text);
 }
 
-/* True in the first pid namespace: the pids that the programs see are those of /proc. */
-static bool ebpf_is_first_pid_namespace(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == INIT_PID_NS;
-}
-
 int ebpf_check(struct err *err)
 {
 	const char *lacking = lacking_rights();
+	struct stat st;
 
 	libbpf_set_print(print_to_log);
 	if (lacking)
@@ -105,7 +92,8 @@ int ebpf_check(struct err *err)
 		return err_set(err, -EOPNOTSUPP,
 			       "this kernel does not describe itself (" BTF_PATH
 			       "), which eBPF programs need");
-	if (!ebpf_is_first_pid_namespace())
+	/* In the first pid namespace the pids that the programs see are those of /proc. */
+	if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != INIT_PID_NS)
 		return err_set(
 			err, -EOPNOTSUPP,
 			"eBPF programs see the pids of the first pid namespace, and this is another (a container's)");

@@ -60,7 +60,7 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 
 /* ---- I/O of children ---- */
 
-static void io_subtract(struct io_counts *from, const struct pid_io *io)
+static void io_subtract(struct io_counts *from, const struct io_counts *io)
 {
 #define SUBTRACT(member_, ...) from->member_ = u64_delta(from->member_, io->member_);
 	PID_IO(SUBTRACT)
@@ -76,29 +76,25 @@ static void io_subtract(struct io_counts *from, const struct pid_io *io)
 static int read_all_but_this(int root_fd, struct io_counts *ret)
 {
 	char text[SINGLE_TEXT_BYTES];
-	struct pid_io all, own;
+	struct io_counts own;
 	ssize_t n = io_read_text_at(root_fd, "proc/self/io", text, sizeof(text));
 
 	if (n <= 0)
 		return -ENODATA;
-	pid_io_parse(text, &all);
+	pid_io_parse(text, ret);
+	ret->rchar = u64_add(ret->rchar, (uint64_t)n);
+	ret->syscr = u64_add(ret->syscr, 1);
 	if (io_read_text_at(root_fd, "proc/thread-self/io", text, sizeof(text)) <= 0)
 		return -ENODATA;
 	pid_io_parse(text, &own);
-	*ret = (struct io_counts){ u64_add(all.rchar, (uint64_t)n),
-				   all.wchar,
-				   u64_add(all.syscr, 1),
-				   all.syscw,
-				   all.read_bytes,
-				   all.write_bytes };
 	io_subtract(ret, &own);
 	return 0;
 }
 
-static int add_thread(int task_fd, const char *tid, struct pid_io *sum)
+static int add_thread(int task_fd, const char *tid, struct io_counts *sum)
 {
 	char text[SINGLE_TEXT_BYTES], path[NAME_MAX + sizeof("/io")];
-	struct pid_io io;
+	struct io_counts io;
 
 	snprintf(path, sizeof(path), "%s/io", tid);
 	if (io_read_text_at(task_fd, path, text, sizeof(text)) <= 0)
@@ -110,13 +106,13 @@ static int add_thread(int task_fd, const char *tid, struct pid_io *sum)
 	return 0;
 }
 
-static int read_other_threads(int root_fd, struct pid_io *ret)
+static int read_other_threads(int root_fd, struct io_counts *ret)
 {
 	CLEANUP(dir_close) DIR *dir = dir_open_at(root_fd, "proc/self/task");
 	const struct dirent *e;
 	int r = 0;
 
-	*ret = (struct pid_io){ 0 };
+	*ret = (struct io_counts){ 0 };
 	if (!dir)
 		return -ENODATA;
 	while (r == 0 && (e = readdir(dir)))
@@ -129,7 +125,7 @@ static int read_other_threads(int root_fd, struct pid_io *ret)
 
 static int leave_out_threads(int root_fd, struct io_counts *ret)
 {
-	struct pid_io before, after;
+	struct io_counts before, after;
 	int r = read_other_threads(root_fd, &before);
 
 	for (int i = 0; r == 0 && i < MAX_LOOKS; i++) {

@@ -500,11 +500,11 @@ void pid_status_parse(const char *text, struct pid_status *ret)
 	ret->ignores_sigchld = has_signal(ret->ignored_signals, SIGCHLD);
 }
 
-void pid_io_parse(const char *text, struct pid_io *ret)
+void pid_io_parse(const char *text, struct io_counts *ret)
 {
 	static const struct field fields[] = {
 #define LINE(member_, name_, column_, unit_) \
-	{ name_, offsetof(struct pid_io, member_), column_, unit_ },
+	{ name_, offsetof(struct io_counts, member_), column_, unit_ },
 		PID_IO(LINE)
 #undef LINE
 	};
@@ -512,7 +512,7 @@ void pid_io_parse(const char *text, struct pid_io *ret)
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
 }
 
-static uint64_t parse_limit(const char *text, const char *name)
+uint64_t pid_limit_parse(const char *text, const char *name)
 {
 	static const char unlimited[] = "unlimited";
 	const char *p = field_find(text, name);
@@ -528,32 +528,16 @@ static uint64_t parse_limit(const char *text, const char *name)
 	return limit < FD_LIMIT_UNLIMITED ? limit : FD_LIMIT_UNLIMITED;
 }
 
-uint64_t pid_limits_parse(const char *text)
-{
-	return parse_limit(text, "Max open files");
-}
-
-uint64_t pid_limits_parse_processes(const char *text)
-{
-	return parse_limit(text, "Max processes");
-}
-
 /* True if the comma-separated list[0..n) has the word "memory". */
 static bool has_memory_controller(const char *list, size_t n)
 {
 	static const char memory[] = "memory";
-	const size_t len = sizeof(memory) - 1;
+	const char *end = list + n;
 
-	while (n > 0) {
-		const char *comma = memchr(list, ',', n);
-		size_t word = comma ? (size_t)(comma - list) : n;
-
-		if (word == len && memcmp(list, memory, len) == 0)
+	for (size_t word; list < end; list += word + 1) {
+		word = strcspn(list, ",:");
+		if (word == strlen(memory) && memcmp(list, memory, word) == 0)
 			return true;
-		if (!comma)
-			return false;
-		list += word + 1;
-		n -= word + 1;
 	}
 	return false;
 }

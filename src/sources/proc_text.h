@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "model/snapshot.h"
+#include "sources/sources.h"
 
 /*
  * ---- numbers from text of the form "name: value" or "name value", one per line ----
@@ -169,16 +170,12 @@ struct pid_status {
 
 void pid_status_parse(const char *text, struct pid_status *ret);
 
-struct pid_io {
-	PID_IO(PID_MEMBER)
-};
+void pid_io_parse(const char *text, struct io_counts *ret);
 
-void pid_io_parse(const char *text, struct pid_io *ret);
-
-/* The soft limit of open files; "unlimited" is FD_LIMIT_UNLIMITED. */
-uint64_t pid_limits_parse(const char *text);
-/* The same of processes and threads of the user. */
-uint64_t pid_limits_parse_processes(const char *text);
+/* A soft limit of proc/PID/limits by its name there; "unlimited" is FD_LIMIT_UNLIMITED. */
+uint64_t pid_limit_parse(const char *text, const char *name);
+#define LIMIT_OPEN_FILES "Max open files"
+#define LIMIT_PROCESSES "Max processes" /* and threads, of the user */
 
 /*
  * The path that tells most in proc/PID/cgroup: of v2; but where v1 has the

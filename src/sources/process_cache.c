@@ -47,105 +47,65 @@ static struct fd_budget fd_budget_from_limit(void)
 	return b;
 }
 
-void fd_cache_close(struct fd_cache *k, struct fd_budget *budget)
+void reader_close(struct reader *r, int *kept)
 {
-	if (k->fd >= 0) {
-		close(k->fd);
-		budget->used--;
+	if (*kept >= 0) {
+		close(*kept);
+		r->budget.used--;
 	}
-	k->fd = FD_UNREAD;
+	*kept = FD_UNREAD;
 }
 
-static void path_of(struct fd_name name, char *path, size_t size)
-{
-	snprintf(path, size, "%d/%s", (int)name.pid, name.file);
-}
-
-static int open_file(struct fd_budget *budget, struct fd_name name, int flags)
+static int open_file(struct reader *r, pid_t pid, const char *file, int flags)
 {
 	char path[PATH_MAX_BYTES];
 	int fd;
 
-	path_of(name, path, sizeof(path));
-	fd = openat(name.proc_fd, path, flags | O_CLOEXEC | O_NOCTTY);
+	snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
+	fd = openat(r->proc_fd, path, flags | O_CLOEXEC | O_NOCTTY);
 	if (fd >= 0)
 		return fd;
 	if (errno == EMFILE || errno == ENFILE)
-		budget->is_short = true;
+		r->budget.is_short = true;
 	return -errno;
 }
 
-/* True if a file that is opened now is to stay open. */
-static bool is_worth_keeping(const struct fd_cache *k, const struct fd_budget *budget)
+/* Whether a file that is opened now is to stay open. */
+static bool is_worth_keeping(const struct reader *r, int kept)
 {
-	return k->fd == FD_READ_ONCE && budget->used < budget->max && !budget->is_short;
+	const struct fd_budget *budget = &r->budget;
+
+	return kept == FD_READ_ONCE && budget->used < budget->max && !budget->is_short;
 }
 
-static void keep(struct fd_cache *k, struct fd_budget *budget, int fd)
+static void keep(struct reader *r, int *kept, int fd)
 {
-	k->fd = fd;
-	budget->used++;
+	*kept = fd;
+	r->budget.used++;
 }
 
-/* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
-static ssize_t fd_cache_read(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
-			     char *text, size_t size)
+ssize_t reader_read(struct reader *r, int *kept, pid_t pid, const char *file)
 {
+	CLEANUP(close_fd) int fd = -1;
 	ssize_t n;
 
-	if (k->fd < 0) {
-		/* Opens it, reads, and keeps it or closes it again. */
-		CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
-
-		if (fd < 0)
-			return fd;
-		n = io_pread_text(fd, text, size);
+	if (kept && *kept >= 0) {
+		n = io_pread_text(*kept, r->text, READER_TEXT_BYTES);
 		if (n < 0)
-			return n;
-		if (is_worth_keeping(k, budget))
-			keep(k, budget, TAKE_FD(fd));
-		else
-			k->fd = FD_READ_ONCE;
+			reader_close(r, kept);
 		return n;
 	}
-	n = io_pread_text(k->fd, text, size);
-	if (n < 0)
-		fd_cache_close(k, budget);
+	fd = open_file(r, pid, file, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	n = io_pread_text(fd, r->text, READER_TEXT_BYTES);
+	if (n < 0 || !kept)
+		return n;
+	if (is_worth_keeping(r, *kept))
+		keep(r, kept, TAKE_FD(fd));
+	else
+		*kept = FD_READ_ONCE;
 	return n;
-}
-
-/*
- * st_size into *ret, for folders as well. O_PATH needs no right to list the folder, and makes the
- * later question the cheapest there is.
- */
-static int fd_cache_stat_size(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
-			      uint64_t *ret)
-{
-	char path[PATH_MAX_BYTES];
-	struct stat st;
-	int r = 0;
-
-	if (k->fd < 0 && is_worth_keeping(k, budget)) {
-		int fd = open_file(budget, name, O_PATH);
-
-		if (fd >= 0)
-			keep(k, budget, fd);
-		else
-			r = fd;
-	}
-	if (k->fd >= 0) {
-		r = fstat(k->fd, &st) < 0 ? -errno : 0;
-	} else if (r == 0) {
-		path_of(name, path, sizeof(path));
-		r = fstatat(name.proc_fd, path, &st, 0) < 0 ? -errno : 0;
-		k->fd = FD_READ_ONCE;
-	}
-	if (r < 0) {
-		fd_cache_close(k, budget);
-		return r;
-	}
-	*ret = st.st_size < 0 ? 0 : (uint64_t)st.st_size;
-	return 0;
 }
 
 /* ---- what it takes to read the files of proc/PID ---- */
@@ -191,24 +151,19 @@ void reader_release(struct reader *r)
 	r->text = NULL;
 }
 
-ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char *file)
+/*
+ * Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. O_PATH needs no
+ * right to list the folder, and makes the later question the cheapest there is.
+ */
+static uint64_t reader_count_fds(struct reader *r, int *kept, pid_t pid)
 {
-	struct fd_cache once = FD_CACHE_INIT;
-	struct fd_name name = { r->proc_fd, pid, file };
-
-	return fd_cache_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
-}
-
-/* Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. */
-static uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid)
-{
-	struct fd_name name = { r->proc_fd, pid, "fd" };
-	uint64_t n = 0;
+	char path[PATH_MAX_BYTES];
+	struct stat st;
 
 	if (!r->has_fd_size) {
 		CLEANUP(dir_close) DIR *dir = NULL;
 		const struct dirent *entry;
-		char path[32];
+		uint64_t n = 0;
 
 		snprintf(path, sizeof(path), "%d/fd", (int)pid);
 		dir = dir_open_at(r->proc_fd, path);
@@ -220,7 +175,24 @@ static uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid
 				n++;
 		return errno == 0 ? n : U64_UNKNOWN;
 	}
-	return fd_cache_stat_size(k, &r->budget, name, &n) < 0 ? U64_UNKNOWN : n;
+	if (*kept < 0 && is_worth_keeping(r, *kept)) {
+		int fd = open_file(r, pid, "fd", O_PATH);
+
+		if (fd < 0)
+			return U64_UNKNOWN;
+		keep(r, kept, fd);
+	}
+	if (*kept >= 0 && fstat(*kept, &st) < 0) {
+		reader_close(r, kept);
+		return U64_UNKNOWN;
+	}
+	if (*kept < 0) {
+		snprintf(path, sizeof(path), "%d/fd", (int)pid);
+		if (fstatat(r->proc_fd, path, &st, 0) < 0)
+			return U64_UNKNOWN;
+		*kept = FD_READ_ONCE;
+	}
+	return st.st_size < 0 ? 0 : (uint64_t)st.st_size;
 }
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -230,18 +202,12 @@ static const struct cpu_mark unknown_mark = { U64_UNKNOWN, U64_UNKNOWN };
 struct process_cache *process_cache_new(pid_t pid)
 {
 	struct process_cache *k = malloc(sizeof(*k));
-	const struct fd_cache unread = FD_CACHE_INIT;
 
 	if (!k)
 		return NULL;
 	*k = (struct process_cache){
 		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
-		.stat_file = unread,
-		.statm_file = unread,
-		.schedstat_file = unread,
-		.io_file = unread,
-		.status_file = unread,
-		.fd_file = unread,
+		.files = { [0 ... N_KEPT_FILES - 1] = FD_UNREAD },
 		.start_wall_ns = U64_UNKNOWN,
 		.ticks = unknown_mark,
 		.fine = unknown_mark,
@@ -257,20 +223,17 @@ struct process_cache *process_cache_new(pid_t pid)
 	return k;
 }
 
-void process_cache_close_files(struct process_cache *k, struct fd_budget *budget)
+void process_cache_close_files(struct process_cache *k, struct reader *r)
 {
-	struct fd_cache *files[] = { &k->stat_file, &k->statm_file,  &k->schedstat_file,
-				     &k->io_file,   &k->status_file, &k->fd_file };
-
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		fd_cache_close(files[i], budget);
+	for (size_t i = 0; i < N_KEPT_FILES; i++)
+		reader_close(r, &k->files[i]);
 }
 
-struct process_cache *process_cache_free(struct process_cache *k, struct fd_budget *budget)
+struct process_cache *process_cache_free(struct process_cache *k, struct reader *r)
 {
 	if (!k)
 		return NULL;
-	process_cache_close_files(k, budget);
+	process_cache_close_files(k, r);
 	free(k->command);
 	free(k->cgroup);
 	free(k);
@@ -319,8 +282,8 @@ static void read_limits(struct process_cache *k, struct reader *r)
 {
 	if (reader_read(r, NULL, k->key.pid, "limits") < 0)
 		return;
-	k->fd_limit = pid_limits_parse(r->text);
-	k->process_limit = pid_limits_parse_processes(r->text);
+	k->fd_limit = pid_limit_parse(r->text, LIMIT_OPEN_FILES);
+	k->process_limit = pid_limit_parse(r->text, LIMIT_PROCESSES);
 }
 
 static void read_cgroup(struct process_cache *k, struct reader *r)
@@ -429,10 +392,10 @@ static void count_fine(struct process_cache *k, struct proc_sample *p, struct cp
  * A file that cannot be read is as good as an empty one: everything in it is unknown. One that is
  * not for this user stays so until the process itself changes who it is, for which it has to run.
  */
-static const char *read_or_empty(struct process_cache *k, struct reader *r, struct fd_cache *file,
+static const char *read_or_empty(struct process_cache *k, struct reader *r, enum kept_file file,
 				 const char *name)
 {
-	ssize_t n = reader_read(r, file, k->key.pid, name);
+	ssize_t n = reader_read(r, &k->files[file], k->key.pid, name);
 
 	if (n >= 0)
 		return r->text;
@@ -445,17 +408,17 @@ static const char *read_or_empty(struct process_cache *k, struct reader *r, stru
 static void read_usage(struct process_cache *k, struct reader *r, bool at_rest)
 {
 	struct pid_statm statm = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
-	bool has_statm = reader_read(r, &k->statm_file, k->key.pid, "statm") >= 0 &&
+	bool has_statm = reader_read(r, &k->files[KEPT_STATM], k->key.pid, "statm") >= 0 &&
 			 pid_statm_parse(r->text, &statm) == 0;
 	bool is_same = statm.size == k->statm.size && statm.resident == k->statm.resident &&
 		       statm.shared == k->statm.shared;
 
 	if (!at_rest) {
-		pid_io_parse(read_or_empty(k, r, &k->io_file, "io"), &k->io);
-		k->open_fds = reader_count_fds(r, &k->fd_file, k->key.pid);
+		pid_io_parse(read_or_empty(k, r, KEPT_IO, "io"), &k->io);
+		k->open_fds = reader_count_fds(r, &k->files[KEPT_FDS], k->key.pid);
 	}
 	if (!at_rest || !has_statm || !is_same)
-		pid_status_parse(read_or_empty(k, r, &k->status_file, "status"), &k->status);
+		pid_status_parse(read_or_empty(k, r, KEPT_STATUS, "status"), &k->status);
 	k->statm = statm;
 }
 
@@ -477,7 +440,7 @@ static void read_all(struct process_cache *k, struct reader *r, struct proc_samp
 	struct pid_schedstat before = k->schedstat;
 	bool may_rest = k->has_usage && p->state != 'R', at_rest;
 	/* Else it cannot be known whether the process ran. */
-	bool is_read = reader_read(r, &k->schedstat_file, k->key.pid, "schedstat") >= 0 &&
+	bool is_read = reader_read(r, &k->files[KEPT_SCHEDSTAT], k->key.pid, "schedstat") >= 0 &&
 		       pid_schedstat_parse(r->text, &k->schedstat) == 0;
 
 	/*
@@ -695,5 +658,5 @@ void process_cache_fill_rest(struct process_cache *k, struct reader *r, struct p
 	if (is_headless(p))
 		p->state = '?';
 	else if (!u64_known(p->open_fds))
-		p->open_fds = reader_count_fds(r, &k->fd_file, k->key.pid);
+		p->open_fds = reader_count_fds(r, &k->files[KEPT_FDS], k->key.pid);
 }

@@ -43,26 +43,9 @@ struct fd_budget {
 	bool is_short; /* an open failed for want of files: close some, keep no more */
 };
 
-struct fd_cache {
-	int fd; /* or one of the two below */
-};
-
+/* Instead of the number of an open one. */
 #define FD_UNREAD (-1)
 #define FD_READ_ONCE (-2)
-#define FD_CACHE_INIT     \
-	{                 \
-		FD_UNREAD \
-	}
-
-/* Which file of which process, below the folder proc. */
-struct fd_name {
-	int proc_fd;
-	pid_t pid;
-	const char *file; /* "stat" */
-};
-
-/* Closes it if it is open; the next reading counts as the first. */
-void fd_cache_close(struct fd_cache *k, struct fd_budget *budget);
 
 /* ---- what it takes to read the files of proc/PID, shared by all processes ---- */
 
@@ -89,8 +72,14 @@ void reader_release(struct reader *r);
 /* False for a captured tree. */
 bool reader_is_live(const struct reader *r);
 
-/* Reads proc/PID/<file> into r->text, through k or, if that is NULL, once. Returns its length. */
-ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char *file);
+/*
+ * Reads proc/PID/<file> into r->text as io_pread_text() does, through the file that is kept or, if
+ * kept is NULL, once. Returns its length. -ESRCH, -ENOENT: the process is gone.
+ */
+ssize_t reader_read(struct reader *r, int *kept, pid_t pid, const char *file);
+
+/* Closes it if it is open; the next reading counts as the first. */
+void reader_close(struct reader *r, int *kept);
 
 /* ---- one process ---- */
 
@@ -101,6 +90,16 @@ ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char 
 #define KNOWN_REFRESH_SECONDS 30
 #define KNOWN_REFRESH_ALL 10
 
+enum kept_file {
+	KEPT_STAT,
+	KEPT_STATM,
+	KEPT_SCHEDSTAT,
+	KEPT_IO,
+	KEPT_STATUS,
+	KEPT_FDS,
+	N_KEPT_FILES
+};
+
 /* A counter of CPU time, and when it was read; both unknown before that. */
 struct cpu_mark {
 	uint64_t cpu_ns;
@@ -109,7 +108,7 @@ struct cpu_mark {
 
 struct process_cache {
 	struct proc_key key;
-	struct fd_cache stat_file, statm_file, schedstat_file, io_file, status_file, fd_file;
+	int files[N_KEPT_FILES]; /* those that are open, by enum kept_file */
 
 	uint64_t start_wall_ns;
 	struct cpu_mark ticks, fine; /* by stat, by schedstat */
@@ -133,7 +132,7 @@ struct process_cache {
 	bool has_usage;
 	struct pid_schedstat schedstat;
 	struct pid_statm statm;
-	struct pid_io io;
+	struct io_counts io;
 	struct pid_status status;
 	uint64_t open_fds;
 };
@@ -146,9 +145,9 @@ struct process_cache {
 
 /* NULL when memory runs out. */
 struct process_cache *process_cache_new(pid_t pid);
-struct process_cache *process_cache_free(struct process_cache *k, struct fd_budget *budget);
+struct process_cache *process_cache_free(struct process_cache *k, struct reader *r);
 
-void process_cache_close_files(struct process_cache *k, struct fd_budget *budget);
+void process_cache_close_files(struct process_cache *k, struct reader *r);
 
 /* cpu_ns and cpu_percent by what stat said at p->boot_ns. */
 void process_cache_count_ticks(struct process_cache *k, struct proc_sample *p);

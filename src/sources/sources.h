@@ -217,14 +217,11 @@ struct life_options {
 
 /*
  * Begins to listen: from here on every fork, exec and exit of the host is
- * queued. Takes the best rung that there is; options may be NULL. -EPERM,
+ * queued. Takes the best rung that there is; options may be NULL: the best without eBPF. -EPERM,
  * -EOPNOTSUPP…: not on this machine or not for this user, and err says why in one sentence.
  */
 int life_open_with(const struct life_options *options, struct life **ret, struct err *err);
 struct life *life_close(struct life *life);
-
-/* The same without eBPF. */
-int life_open(struct life **ret, struct err *err);
 
 /* Which rung it took, and why no better one; the texts live as long as it does. */
 struct rung life_rung(const struct life *life);
@@ -232,10 +229,9 @@ struct rung life_rung(const struct life *life);
 /* The part of that reason that is about better rungs, and not about what this one lacks; "" */
 const char *life_why_no_better(const struct life *life);
 
-/* Whether it tells of signals and OOM kills, and whether LIFE_EXIT has an account. */
+/* Whether it tells of signals and OOM kills. */
 bool life_sees_signals(const struct life *life);
 bool life_sees_oom(const struct life *life);
-bool life_has_accounts(const struct life *life);
 
 /*
  * Marks a process: its events, and those of all that it and its children start from

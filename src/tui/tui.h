@@ -52,10 +52,3 @@ int tui_run(const struct tui_options *options, struct err *err);
  */
 int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(void *ctx), void *ctx,
 	      struct err *err);
-
-/*
- * A snapshot from its JSON. A member that is missing, or of another type, is unknown. Bytes are MB
- * in JSON and come back to the byte. Of the time in system calls JSON has only the shares: they
- * come back as shares of one second. -EINVAL: it is no snapshot. -ENOMEM.
- */
-int snapshot_from_json(struct json_cursor *c, struct snapshot *ret);

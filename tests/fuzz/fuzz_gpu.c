@@ -2,8 +2,6 @@
 
 #include "sources/gpu/gpu.h"
 
-#define MAX_LINES 8
-
 /* Whatever is taken for a device or a process has a uuid, or words in its place. */
 static void parse_line(const char *line)
 {
@@ -19,12 +17,11 @@ static void parse_line(const char *line)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
-	struct smi_line lines[MAX_LINES];
+	double values[SMI_FIELDS];
 	struct drm_client client;
 	char slot[DRM_SLOT_BYTES], *rest = NULL;
 
-	if (smi_parse(text, lines, MAX_LINES) > MAX_LINES)
-		abort();
+	(void)smi_parse_line(text, strlen(text), values);
 	(void)drm_parse_client(text, &client);
 	(void)drm_parse_slot(text, slot);
 	(void)drm_parse_driver(text, slot);

@@ -5,7 +5,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
-	struct pid_io io;
+	struct io_counts io;
 
 	pid_io_parse(text, &io);
 	free(text);

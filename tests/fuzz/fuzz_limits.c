@@ -6,8 +6,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
 
-	(void)pid_limits_parse(text);
-	(void)pid_limits_parse_processes(text);
+	(void)pid_limit_parse(text, LIMIT_OPEN_FILES);
+	(void)pid_limit_parse(text, LIMIT_PROCESSES);
 	free(text);
 	return 0;
 }

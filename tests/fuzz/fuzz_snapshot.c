@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "tui/tui.h"
+#include "model/snapshot.h"
 
 static void require(bool truth)
 {

@@ -25,7 +25,7 @@ static int load(const char *text, struct config *c, struct err *err)
 	assert_non_null(f);
 	fputs(text, f);
 	fclose(f);
-	r = config_load(path, c, err);
+	r = config_load(path, c, NULL, err);
 	if (strncmp(err->text, path, strlen(path)) == 0)
 		memmove(err->text, err->text + strlen(path), strlen(err->text + strlen(path)) + 1);
 	return r;
@@ -35,7 +35,7 @@ static int load_loosely(const char *text, struct config *c, struct buf *slips, s
 {
 	load(text, c, err);
 	*err = (struct err)ERR_INIT;
-	return config_load_loosely(path, c, slips, err);
+	return config_load(path, c, slips, err);
 }
 
 static int make_file(void **state)
@@ -92,7 +92,7 @@ static void test_defaults_without_a_file(void **state)
 	(void)state;
 	config_init(&c);
 	assert_defaults(&c);
-	assert_int_equal(config_load("/no/such/proctor.yaml", &c, &err), 0);
+	assert_int_equal(config_load("/no/such/proctor.yaml", &c, NULL, &err), 0);
 	assert_defaults(&c);
 	assert_string_equal(err.text, "");
 	config_release(&c);

@@ -533,13 +533,13 @@ static void test_load_says_what_it_could_not_read(void **state)
 	struct thing t;
 
 	(void)state;
-	assert_int_equal(yaml_load("/no/such", &schema, &arena, &t, &err), -ENOENT);
+	assert_int_equal(yaml_load("/no/such", &schema, &arena, &t, NULL, &err), -ENOENT);
 	assert_string_equal(err.text, "cannot read /no/such: No such file or directory");
-	assert_int_equal(yaml_load("/", &schema, &arena, &t, &err), -EINVAL);
+	assert_int_equal(yaml_load("/", &schema, &arena, &t, NULL, &err), -EINVAL);
 	assert_string_equal(err.text, "/ is a folder, not a regular file");
-	assert_int_equal(yaml_load("/dev/zero", &schema, &arena, &t, &err), -EINVAL);
+	assert_int_equal(yaml_load("/dev/zero", &schema, &arena, &t, NULL, &err), -EINVAL);
 	assert_string_equal(err.text, "/dev/zero is a device, not a regular file");
-	assert_int_equal(yaml_load("/dev/null", &schema, &arena, &t, &err), 0);
+	assert_int_equal(yaml_load("/dev/null", &schema, &arena, &t, NULL, &err), 0);
 	arena_release(&arena);
 }
 

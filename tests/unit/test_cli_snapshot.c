@@ -14,7 +14,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "tui/tui.h"
+#include "model/snapshot.h"
 
 #define TOLD                                                                                     \
 	"{\"uptime_seconds\":1000.5,\"gpus\":[{\"index\":0,\"utilization_pct\":42.0,"            \

@@ -53,7 +53,7 @@ static void test_keys_are_unique_and_short(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < n_sample_fields; i++) {
-		const struct sample_field *f = &sample_fields[i];
+		const struct member *f = &sample_fields[i];
 
 		assert_true(f->len < FIELD_KEY_BYTES);
 		assert_int_equal(strlen(f->key), f->len);

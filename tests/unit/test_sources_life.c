@@ -249,9 +249,9 @@ static void test_owners_are_known_or_not(void **state)
 	fork_of(&o, 9, 10);				   /* the pid is a stranger's by now */
 	assert_false(u64_known(life_owners_take(&o, 10)));
 	life_owners_follow(&o, 10, 1000);
-	life_owners_forget(&o);
+	map_clear(&o.by_pid);
 	assert_false(u64_known(life_owners_take(&o, 10)));
-	life_owners_release(&o);
+	map_release(&o.by_pid);
 }
 
 static void test_threads_simple_process(void **state)
@@ -356,7 +356,7 @@ static struct life *open_or_skip(void)
 {
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
-	int r = life_open(&life, &err);
+	int r = life_open_with(NULL, &life, &err);
 
 	if (r == 0)
 		return life;
@@ -580,7 +580,7 @@ static void test_rungs(void **state)
 	struct arena arena = ARENA_INIT;
 	struct rung rungs[SOURCES_MAX_RUNGS];
 	struct life *life = NULL;
-	bool has_life = life_open(&life, NULL) == 0;
+	bool has_life = life_open_with(NULL, &life, NULL) == 0;
 	struct rung births = has_life ? life_rung(life) : (struct rung){ 0 };
 	int root_fd = open("/", O_RDONLY | O_DIRECTORY);
 	size_t n = sources_probe_rungs(root_fd, NULL, &arena, rungs);

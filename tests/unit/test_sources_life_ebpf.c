@@ -148,7 +148,7 @@ static struct life *open_ebpf(struct life_options options, struct seen *seen)
 	options.want_ebpf = true;
 	if (life_open_with(&options, &life, &err) < 0)
 		fail_msg("%s", err.text);
-	if (!life_has_accounts(life))
+	if (!life->has_accounts)
 		fail_msg("%s", life_rung(life).reason);
 	assert_string_equal(life_rung(life).reason, "");
 	*seen = (struct seen){ .events = calloc(MAX_EVENTS, sizeof(*seen->events)) };

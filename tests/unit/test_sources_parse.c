@@ -216,7 +216,7 @@ static void test_status_ignored_signals(void **state)
 
 static void test_io(void **state)
 {
-	struct pid_io io;
+	struct io_counts io;
 
 	(void)state;
 	pid_io_parse("rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n"
@@ -235,21 +235,24 @@ static void test_io(void **state)
 static void test_limits(void **state)
 {
 	(void)state;
-	assert_int_equal(pid_limits_parse("Limit   Soft Limit   Hard Limit   Units\n"
-					  "Max open files            1024                 "
-					  "1048576              files     \n"),
+	assert_int_equal(pid_limit_parse("Limit   Soft Limit   Hard Limit   Units\n"
+					 "Max open files            1024                 "
+					 "1048576              files     \n",
+					 LIMIT_OPEN_FILES),
 			 1024);
-	assert_true(pid_limits_parse("Max open files  unlimited  unlimited  files\n") ==
-		    FD_LIMIT_UNLIMITED);
-	assert_true(pid_limits_parse("Max open files  18446744073709551615  1  files\n") ==
-		    FD_LIMIT_UNLIMITED);
-	assert_false(u64_known(pid_limits_parse("Max open files  10")));
-	assert_false(u64_known(pid_limits_parse("Max open filesystems 10 \n")));
-	assert_false(u64_known(pid_limits_parse("")));
-	assert_int_equal(pid_limits_parse_processes("Max processes   150  150  processes\n"
-						    "Max open files  10  20  files\n"),
+	assert_true(pid_limit_parse("Max open files  unlimited  unlimited  files\n",
+				    LIMIT_OPEN_FILES) == FD_LIMIT_UNLIMITED);
+	assert_true(pid_limit_parse("Max open files  18446744073709551615  1  files\n",
+				    LIMIT_OPEN_FILES) == FD_LIMIT_UNLIMITED);
+	assert_false(u64_known(pid_limit_parse("Max open files  10", LIMIT_OPEN_FILES)));
+	assert_false(u64_known(pid_limit_parse("Max open filesystems 10 \n", LIMIT_OPEN_FILES)));
+	assert_false(u64_known(pid_limit_parse("", LIMIT_OPEN_FILES)));
+	assert_int_equal(pid_limit_parse("Max processes   150  150  processes\n"
+					 "Max open files  10  20  files\n",
+					 LIMIT_PROCESSES),
 			 150);
-	assert_false(u64_known(pid_limits_parse_processes("Max open files  10  20  files\n")));
+	assert_false(
+		u64_known(pid_limit_parse("Max open files  10  20  files\n", LIMIT_PROCESSES)));
 }
 
 static void check_cgroup(const char *text, const char *want)

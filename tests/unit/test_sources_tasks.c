@@ -112,7 +112,7 @@ static void test_waits_are_unknown_when_a_thread_took_some_along(void **state)
 		process_cache_take_task(k, &t, &p);
 		assert_int_equal(u64_known(p.cpu_wait_ns), i != 2);
 	}
-	process_cache_free(k, &(struct fd_budget){ 0 });
+	process_cache_free(k, &(struct reader){ 0 });
 }
 
 /* ---- with one ---- */

@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/sources.h"
+#include "sources/life/life.h"
 #include "sources/life/taskstats.h"
 
 #define FAMILY 30
@@ -74,11 +75,11 @@ static void test_wire(void **state)
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), sizeof(w));
 	assert_true(has);
 	assert_int_equal(stats.pid, 77);
-	assert_int_equal(stats.user_ns, 5000);
-	assert_int_equal(stats.system_ns, 6000);
-	assert_int_equal(stats.run_ns, 7000);
-	assert_int_equal(stats.max_rss_bytes, 8192);
-	assert_int_equal(stats.write_bytes, 9);
+	assert_int_equal(stats.used.user_ns, 5000);
+	assert_int_equal(stats.used.system_ns, 6000);
+	assert_int_equal(stats.used.cpu_ns, 7000);
+	assert_int_equal(stats.used.max_rss_bytes, 8192);
+	assert_int_equal(stats.used.write_bytes, 9);
 	assert_int_equal(stats.start_wall_s, 900);
 	assert_string_equal(stats.comm, ""); /* a thread's is not its process's */
 	w.stats.ac_pid = 77;
@@ -87,7 +88,7 @@ static void test_wire(void **state)
 	assert_string_equal(stats.comm, "xxxxxxxxxxxxxxx");
 	w.stats.cpu_run_virtual_total = 0;
 	assert_true(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has) > 0 && has);
-	assert_int_equal(stats.run_ns, 11000);
+	assert_int_equal(stats.used.cpu_ns, 11000);
 }
 
 static void test_wire_that_tells_nothing(void **state)
@@ -102,7 +103,7 @@ static void test_wire_that_tells_nothing(void **state)
 	assert_int_equal(taskstats_parse_probe(&w, sizeof(w), FAMILY), 0);
 	w.stats.hiwater_rss = 0; /* a kernel that does not count it */
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), sizeof(w));
-	assert_true(has && !u64_known(stats.max_rss_bytes));
+	assert_true(has && !u64_known(stats.used.max_rss_bytes));
 	w.stats.version = 11; /* whose thread it was is not said */
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), sizeof(w));
 	assert_false(has);
@@ -124,17 +125,21 @@ static void test_wire_that_tells_nothing(void **state)
 /* An end that nobody heard of leaves its sum behind, for the next process with the pid. */
 static void test_a_pid_that_is_used_again(void **state)
 {
-	const struct thread_stats next = { .pid = 7, .start_wall_s = 101, .run_ns = 5, .rchar = 6 };
-	const struct thread_stats another = { .pid = 7, .start_wall_s = 160, .run_ns = 8 };
-	struct thread_stats sum = { .pid = 7, .start_wall_s = 100, .run_ns = 1, .rchar = 2 };
+	const struct thread_stats next = {
+		.pid = 7, .start_wall_s = 101, .used.cpu_ns = 5, .used.rchar = 6
+	};
+	const struct thread_stats another = { .pid = 7, .start_wall_s = 160, .used.cpu_ns = 8 };
+	struct thread_stats sum = {
+		.pid = 7, .start_wall_s = 100, .used.cpu_ns = 1, .used.rchar = 2
+	};
 
 	(void)state;
 	thread_stats_add(&sum, &next);
-	assert_int_equal(sum.run_ns, 6);
-	assert_int_equal(sum.rchar, 8);
+	assert_int_equal(sum.used.cpu_ns, 6);
+	assert_int_equal(sum.used.rchar, 8);
 	thread_stats_add(&sum, &another);
-	assert_int_equal(sum.run_ns, 8);
-	assert_int_equal(sum.rchar, 0);
+	assert_int_equal(sum.used.cpu_ns, 8);
+	assert_int_equal(sum.used.rchar, 0);
 	assert_false(thread_stats_is_before(&sum, 0));
 	assert_true(thread_stats_is_before(&sum, 159)); /* to a second or two */
 	assert_true(thread_stats_is_before(&sum, 161));
@@ -225,7 +230,7 @@ static void test_an_exit_has_an_account(void **state)
 	uint64_t cpu_ns;
 
 	(void)state;
-	if (life_open(&life, &err) < 0 || !life_has_accounts(life)) {
+	if (life_open_with(NULL, &life, &err) < 0 || !life->has_accounts) {
 		life_close(life);
 		skip();
 	}

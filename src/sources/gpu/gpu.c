@@ -83,25 +83,14 @@ void gpu_note_asked(struct gpu_reading *r, uint64_t boot_ns)
 		r->asked_boot_ns = boot_ns;
 }
 
-void gpu_note(struct gpu_reading *r, const char *format, ...)
+void gpu_note_first(char note[GPU_NOTE_BYTES], const char *format, ...)
 {
 	va_list args;
 
-	if (r->note[0])
+	if (note[0])
 		return;
 	va_start(args, format);
-	vsnprintf(r->note, sizeof(r->note), format, args);
-	va_end(args);
-}
-
-void gpu_remark(struct gpu_reading *r, const char *format, ...)
-{
-	va_list args;
-
-	if (r->remark[0])
-		return;
-	va_start(args, format);
-	vsnprintf(r->remark, sizeof(r->remark), format, args);
+	vsnprintf(note, GPU_NOTE_BYTES, format, args);
 	va_end(args);
 }
 
@@ -304,36 +293,24 @@ static double gpu_idleness_of(const struct gpu_process *p)
 	return 1;
 }
 
-static int compare_keys(const struct proc_key *a, const struct proc_key *b)
+/* Of processes and of spans: both begin with theirs. */
+static int compare_keys(const void *a, const void *b)
 {
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	return (a->start_ticks > b->start_ticks) - (a->start_ticks < b->start_ticks);
-}
+	const struct proc_key *x = a, *y = b;
 
-static int compare_processes(const void *a, const void *b)
-{
-	return compare_keys(&((const struct gpu_process *)a)->key,
-			    &((const struct gpu_process *)b)->key);
+	return COMPARE(x->pid, y->pid) ?: COMPARE(x->start_ticks, y->start_ticks);
 }
 
 void gpu_sort_processes(struct gpu_reading *r)
 {
-	qsort(r->processes, r->n_processes, sizeof(r->processes[0]), compare_processes);
-}
-
-static int compare_spans(const void *a, const void *b)
-{
-	return compare_keys(&((const struct gpu_span *)a)->key, &((const struct gpu_span *)b)->key);
+	qsort(r->processes, r->n_processes, sizeof(r->processes[0]), compare_keys);
 }
 
 /* Among the first n. */
 static const struct gpu_span *find_span(const struct gpu_spans *s, uint32_t n,
 					const struct proc_key *key)
 {
-	const struct gpu_span wanted = { .key = *key };
-
-	return bsearch(&wanted, s->of, n, sizeof(s->of[0]), compare_spans);
+	return bsearch(key, s->of, n, sizeof(s->of[0]), compare_keys);
 }
 
 /* Behind those n that are sorted, if it is not among them. NULL: there is no room. */
@@ -378,7 +355,7 @@ void gpu_spans_add(struct gpu_spans *s, const struct gpu_reading *r, uint64_t si
 		double percent = 0, idleness = 0;
 
 		for (next = i; next < r->n_processes &&
-			       compare_processes(&r->processes[i], &r->processes[next]) == 0;
+			       compare_keys(&r->processes[i], &r->processes[next]) == 0;
 		     next++) {
 			percent += r->processes[next].utilization_pct;
 			idleness += gpu_idleness_of(&r->processes[next]);
@@ -389,7 +366,7 @@ void gpu_spans_add(struct gpu_spans *s, const struct gpu_reading *r, uint64_t si
 		add_time(&span->idleness, idleness, (double)since_ns, is_of_all);
 	}
 	if (s->n > n)
-		qsort(s->of, s->n, sizeof(s->of[0]), compare_spans);
+		qsort(s->of, s->n, sizeof(s->of[0]), compare_keys);
 }
 
 static double mean_of(const struct gpu_spans *s, const struct gpu_mean *m, double last)

@@ -69,12 +69,10 @@ void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p);
 /* What it has was asked for then, and is told again: of several drivers the oldest counts. */
 void gpu_note_asked(struct gpu_reading *r, uint64_t boot_ns);
 
-/* The first note stays. */
-void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same for what is odd, and leaves nothing unknown. */
-void gpu_remark(struct gpu_reading *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Into a reading's note or remark: the first stays. */
+void gpu_note_first(char note[GPU_NOTE_BYTES], const char *format, ...) PRINTF_LIKE(2, 3);
+#define gpu_note(r, ...) gpu_note_first((r)->note, __VA_ARGS__)
+#define gpu_remark(r, ...) gpu_note_first((r)->remark, __VA_ARGS__) /* and nothing is unknown */
 
 /* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and remarked. */
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
@@ -423,23 +421,18 @@ void smi_end_program(void);
 
 enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };
 
-/* A line of --query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu. */
-struct smi_line {
-	int index;		   /* lines are counted whatever is on them, blank ones are not */
-	bool is_whole;		   /* four fields, and all of them numbers */
-	double values[SMI_FIELDS]; /* as they stand there: inf and 101 are possible; NaN: no number
-				    */
-};
-
-/* Fills up to max; returns how many. */
-size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
+/*
+ * A line of --query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu, as the values
+ * stand there: inf and 101 are possible, NaN is no number. False: not four, or not all numbers.
+ */
+bool smi_parse_line(const char *line, size_t n, double ret[SMI_FIELDS]);
 
 struct smi_device {
 	char uuid[SMI_UUID_BYTES];
 	bool is_listed; /* the last time it was asked */
 	bool is_lost;	/* it is listed, and said to be that */
 	uint64_t index; /* its number; U64_UNKNOWN: not told */
-	struct smi_line line;
+	double values[SMI_FIELDS];
 };
 
 /*

@@ -86,49 +86,25 @@ static bool is_no_value(const char *s, size_t n)
 	       strcmp(field, "N/A") == 0 || strcmp(field, "ERR!") == 0;
 }
 
-static void parse_line(const char *line, size_t n, struct smi_line *ret)
+bool smi_parse_line(const char *line, size_t n, double ret[SMI_FIELDS])
 {
 	size_t at = 0, n_fields = 0;
+	bool is_whole = true;
 
-	ret->is_whole = true;
 	while (at <= n) {
 		const char *comma = memchr(line + at, ',', n - at);
 		size_t len = comma ? (size_t)(comma - line) - at : n - at;
 
-		if (n_fields < SMI_FIELDS && !parse_number(line + at, len, &ret->values[n_fields]))
-			ret->is_whole = false;
+		if (n_fields < SMI_FIELDS && !parse_number(line + at, len, &ret[n_fields]))
+			is_whole = false;
 		n_fields++;
 		at += len + 1;
 	}
 	if (n_fields == SMI_FIELDS)
-		return;
-	ret->is_whole = false; /* nobody knows which field is which */
-	for (size_t i = 0; i < SMI_FIELDS; i++)
-		ret->values[i] = F64_UNKNOWN;
-}
-
-static bool is_empty(const char *line, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!is_blank(line[i]))
-			return false;
-	return true;
-}
-
-size_t smi_parse(const char *text, struct smi_line *ret, size_t max)
-{
-	size_t n_lines = 0;
-
-	while (*text && n_lines < max) {
-		size_t n = strcspn(text, "\n");
-
-		if (!is_empty(text, n)) {
-			ret[n_lines].index = (int)n_lines;
-			parse_line(text, n, &ret[n_lines++]);
-		}
-		text += n + (text[n] == '\n');
-	}
-	return n_lines;
+		return is_whole;
+	for (size_t i = 0; i < SMI_FIELDS; i++) /* nobody knows which field is which */
+		ret[i] = F64_UNKNOWN;
+	return false;
 }
 
 /* ---- lines that begin with a device ---- */
@@ -186,7 +162,7 @@ bool smi_parse_device(const char *line, struct smi_device *ret)
 	if (!take_field(&line, ret->uuid) || !is_uuid(ret->uuid) || !line)
 		return false;
 	ret->index = take_index(line, &n);
-	parse_line(line, n, &ret->line);
+	(void)smi_parse_line(line, n, ret->values);
 	ret->is_listed = true;
 	ret->is_lost = strstr(line, "[GPU is lost]") != NULL;
 	return true;
@@ -528,7 +504,7 @@ static double known_or_not(double value)
 static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 {
 	struct gpu_sample *s = gpu_add_device(ret, "NVIDIA");
-	const struct smi_line *line = &device->line;
+	const double *values = device->values;
 
 	if (!s)
 		return;
@@ -542,11 +518,11 @@ static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 		ret->n_left_out++; /* who holds it */
 		return;
 	}
-	s->utilization_pct = gpu_sane_percent(ret, s->index, line->values[SMI_UTILIZATION]);
-	s->memory_used_mb = known_or_not(line->values[SMI_MEMORY_USED]);
-	s->memory_total_mb = known_or_not(line->values[SMI_MEMORY_TOTAL]);
-	s->temperature_c = isfinite(line->values[SMI_TEMPERATURE]) ? line->values[SMI_TEMPERATURE]
-								   : F64_UNKNOWN;
+	s->utilization_pct = gpu_sane_percent(ret, s->index, values[SMI_UTILIZATION]);
+	s->memory_used_mb = known_or_not(values[SMI_MEMORY_USED]);
+	s->memory_total_mb = known_or_not(values[SMI_MEMORY_TOTAL]);
+	s->temperature_c =
+		isfinite(values[SMI_TEMPERATURE]) ? values[SMI_TEMPERATURE] : F64_UNKNOWN;
 }
 
 /* ---- processes ---- */

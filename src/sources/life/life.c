@@ -185,11 +185,6 @@ int life_open_with(const struct life_options *options, struct life **ret, struct
 	return err_set(err, why.code, "%s", why.text);
 }
 
-int life_open(struct life **ret, struct err *err)
-{
-	return life_open_with(NULL, ret, err);
-}
-
 struct life *life_close(struct life *life)
 {
 	if (life)
@@ -254,9 +249,4 @@ bool life_sees_signals(const struct life *life)
 bool life_sees_oom(const struct life *life)
 {
 	return life->sees_oom;
-}
-
-bool life_has_accounts(const struct life *life)
-{
-	return life->has_accounts;
 }

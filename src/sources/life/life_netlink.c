@@ -195,16 +195,6 @@ uint64_t life_loss_take(struct life_loss *loss)
 /* Of all jobs together; who comes later is unknown. */
 #define MAX_FOLLOWED 65536
 
-void life_owners_release(struct life_owners *o)
-{
-	map_release(&o->by_pid);
-}
-
-void life_owners_forget(struct life_owners *o)
-{
-	map_clear(&o->by_pid);
-}
-
 void life_owners_follow(struct life_owners *o, pid_t pid, uint64_t uid)
 {
 	if (o->by_pid.len < MAX_FOLLOWED)
@@ -348,6 +338,8 @@ static struct netlink *netlink_of(struct life *life)
 	return (struct netlink *)life; /* base is its first member */
 }
 
+#define TOO_OLD "before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector"
+
 static int send_request(int fd, bool is_listen, uint32_t ack)
 {
 	char bytes[LIFE_REQUEST_BYTES];
@@ -365,24 +357,19 @@ static bool is_other_namespace(const char *path, uint64_t inode)
 	return stat(path, &st) == 0 && st.st_ino != inode;
 }
 
-static int open_socket(struct err *err)
+int netlink_socket(int protocol, uint32_t groups, bool *ret_is_there)
 {
 	CLEANUP(close_fd)
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_CONNECTOR);
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC };
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = groups };
 	const int bytes = RECEIVE_BYTES;
 
+	*ret_is_there = fd >= 0;
 	if (fd < 0)
-		return err_set(err, -errno, "no netlink connector here: %s", strerror(errno));
+		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-		return TAKE_FD(fd);
-	if (errno == EPERM)
-		return err_set(
-			err, -EPERM,
-			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
-	return err_set(err, -errno, "cannot listen to the proc connector: %s", strerror(errno));
+	return bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : TAKE_FD(fd);
 }
 
 /* The kernel's answer to our own request, among those to others and among events. */
@@ -422,7 +409,7 @@ static void close_netlink(struct life *base)
 		close(life->fd);
 	life_loss_release(&life->loss);
 	life_threads_release(&life->threads);
-	life_owners_release(&life->owners);
+	map_release(&life->owners.by_pid);
 	taskstats_close(life->stats);
 	free(life);
 }
@@ -437,6 +424,7 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 {
 	CLEANUP(drop_netlink) struct netlink *life = NULL;
 	uint32_t ack;
+	bool is_there;
 	int r;
 
 	(void)options;
@@ -456,9 +444,14 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 	if (!life)
 		return err_set(err, -ENOMEM, "out of memory");
 	life->base.kind = &life_by_netlink;
-	life->fd = open_socket(err);
+	life->fd = netlink_socket(NETLINK_CONNECTOR, CN_IDX_PROC, &is_there);
+	if (life->fd == -EPERM && is_there)
+		return err_set(err, -EPERM, TOO_OLD);
 	if (life->fd < 0)
-		return life->fd;
+		return err_set(err, life->fd,
+			       is_there ? "cannot listen to the proc connector: %s"
+					: "no netlink connector here: %s",
+			       strerror(-life->fd));
 	/* Before the first end can be told: what it used is told earlier. */
 	(void)taskstats_open(&life->stats, &life->base.lacks);
 	life->base.has_accounts = life->stats != NULL;
@@ -471,9 +464,7 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 		return err_set(err, r, "cannot ask the proc connector: %s", strerror(-r));
 	r = await_ack(life->fd, ack);
 	if (r == -EPERM)
-		return err_set(
-			err, r,
-			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
+		return err_set(err, r, TOO_OLD);
 	if (r == -EOPNOTSUPP)
 		return err_set(err, r,
 			       "the proc connector did not confirm that it will send events");
@@ -520,7 +511,7 @@ static void take_raw(struct drain *d, const struct life_raw *raw)
 	is_whole = life_threads_feed(&life->threads, &life->loss, raw, &ev);
 	/* After the threads, which see whether messages are missing before this one. */
 	if (life->n_forgotten != life->threads.n_forgotten)
-		life_owners_forget(&life->owners);
+		map_clear(&life->owners.by_pid);
 	life->n_forgotten = life->threads.n_forgotten;
 	life_owners_feed(&life->owners, raw);
 	if (!is_whole)

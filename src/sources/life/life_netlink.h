@@ -94,15 +94,10 @@ uint64_t life_loss_take(struct life_loss *loss);
  * (CLONE_PARENT).
  */
 
-/* All zero is a good beginning. */
+/* All zero is a good beginning; where messages were lost, the map is cleared. */
 struct life_owners {
 	struct map by_pid; /* pid -> uid */
 };
-
-void life_owners_release(struct life_owners *o);
-
-/* Messages were lost. */
-void life_owners_forget(struct life_owners *o);
 
 /* From now on, and who it starts. */
 void life_owners_follow(struct life_owners *o, pid_t pid, uint64_t uid);

@@ -95,21 +95,23 @@ static bool parse_payload(const char *bytes, size_t len, struct thread_stats *re
 	*ret = (struct thread_stats){
 		.pid = (pid_t)t.ac_tgid,
 		.start_wall_s = start_of_process(&t),
-		.user_ns = t.ac_utime * 1000,
-		.system_ns = t.ac_stime * 1000,
-		.run_ns = t.cpu_run_virtual_total,
-		.max_rss_bytes = t.hiwater_rss ? t.hiwater_rss * 1024 : U64_UNKNOWN,
-		.minor_faults = t.ac_minflt,
-		.major_faults = t.ac_majflt,
-		.rchar = t.read_char,
-		.wchar = t.write_char,
-		.read_bytes = t.read_bytes,
-		.write_bytes = t.write_bytes,
+		.used = {
+			.cpu_ns = t.cpu_run_virtual_total,
+			.user_ns = t.ac_utime * 1000,
+			.system_ns = t.ac_stime * 1000,
+			.max_rss_bytes = t.hiwater_rss ? t.hiwater_rss * 1024 : U64_UNKNOWN,
+			.minor_faults = t.ac_minflt,
+			.major_faults = t.ac_majflt,
+			.rchar = t.read_char,
+			.wchar = t.write_char,
+			.read_bytes = t.read_bytes,
+			.write_bytes = t.write_bytes,
+		},
 	};
 	if (t.ac_pid == t.ac_tgid)
 		memcpy(ret->comm, t.ac_comm, strnlen(t.ac_comm, sizeof(ret->comm) - 1));
-	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
-		ret->run_ns = ret->user_ns + ret->system_ns;
+	if (ret->used.cpu_ns == 0) /* a kernel that does not count it: ticks are all there is */
+		ret->used.cpu_ns = ret->used.user_ns + ret->used.system_ns;
 	return true;
 }
 
@@ -145,20 +147,23 @@ bool thread_stats_is_before(const struct thread_stats *stats, uint64_t wall_s)
 
 void thread_stats_add(struct thread_stats *sum, const struct thread_stats *thread)
 {
+	struct exit_account *to = &sum->used;
+	const struct exit_account *more = &thread->used;
+
 	if (is_another(sum, thread)) {
 		*sum = *thread;
 		return;
 	}
-	sum->user_ns += thread->user_ns;
-	sum->system_ns += thread->system_ns;
-	sum->run_ns += thread->run_ns;
-	sum->max_rss_bytes = u64_max_known(sum->max_rss_bytes, thread->max_rss_bytes);
-	sum->minor_faults += thread->minor_faults;
-	sum->major_faults += thread->major_faults;
-	sum->rchar += thread->rchar;
-	sum->wchar += thread->wchar;
-	sum->read_bytes += thread->read_bytes;
-	sum->write_bytes += thread->write_bytes;
+	to->cpu_ns += more->cpu_ns;
+	to->user_ns += more->user_ns;
+	to->system_ns += more->system_ns;
+	to->max_rss_bytes = u64_max_known(to->max_rss_bytes, more->max_rss_bytes);
+	to->minor_faults += more->minor_faults;
+	to->major_faults += more->major_faults;
+	to->rchar += more->rchar;
+	to->wchar += more->wchar;
+	to->read_bytes += more->read_bytes;
+	to->write_bytes += more->write_bytes;
 	if (thread->comm[0])
 		memcpy(sum->comm, thread->comm, sizeof(sum->comm));
 }
@@ -233,8 +238,7 @@ static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint
 
 /* ---- the socket ---- */
 
-#define RECEIVE_BYTES (8 * 1024 * 1024) /* as for the proc connector, whose queue it goes with */
-#define MESSAGE_BYTES 4096		/* one is about 500 bytes */
+#define MESSAGE_BYTES 4096 /* one is about 500 bytes */
 #define ANSWER_MS 200
 #define MAX_WAITING 16384 /* processes whose end the other queue has not told yet, or lost */
 
@@ -261,32 +265,17 @@ static int ask(int fd, const char *bytes, size_t n, char *answer, size_t size)
 	return got < 0 ? -errno : (int)got;
 }
 
-static int open_socket(void)
-{
-	CLEANUP(close_fd)
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_GENERIC);
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
-	int bytes = RECEIVE_BYTES;
-
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
 static int start(struct taskstats_feed *feed)
 {
 	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
 	uint32_t own = (uint32_t)getpid();
 	int got, r;
 	char cpus[CPUS_BYTES];
+	bool is_there;
 	ssize_t len;
 	size_t n;
 
-	feed->fd = open_socket();
+	feed->fd = netlink_socket(NETLINK_GENERIC, 0, &is_there);
 	if (feed->fd < 0)
 		return feed->fd;
 	n = write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
@@ -450,22 +439,17 @@ bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account 
 		return false;
 	is_whole = !thread_stats_is_before(sum, feed->forgot_wall_s);
 	if (is_whole) {
-		const struct task_counts counts = { .user_ns = sum->user_ns,
-						    .system_ns = sum->system_ns,
-						    .run_ns = sum->run_ns };
+		const struct task_counts counts = { .user_ns = sum->used.user_ns,
+						    .system_ns = sum->used.system_ns,
+						    .run_ns = sum->used.cpu_ns };
 		struct cpu_split split = { 0 };
 
 		task_split_cpu(&counts, &split);
-		*ret = (struct exit_account){ .cpu_ns = sum->run_ns,
-					      .user_ns = split.user_ns,
-					      .system_ns = split.system_ns,
-					      .max_rss_bytes = sum->max_rss_bytes,
-					      .minor_faults = sum->minor_faults,
-					      .major_faults = sum->major_faults,
-					      .rchar = bytes_at_least(sum->rchar),
-					      .wchar = bytes_at_least(sum->wchar),
-					      .read_bytes = sum->read_bytes,
-					      .write_bytes = sum->write_bytes };
+		*ret = sum->used;
+		ret->user_ns = split.user_ns;
+		ret->system_ns = split.system_ns;
+		ret->rchar = bytes_at_least(sum->used.rchar);
+		ret->wchar = bytes_at_least(sum->used.wchar);
 		memcpy(ret_comm, sum->comm, sizeof(sum->comm));
 	}
 	map_remove(&feed->by_pid, (uint64_t)pid);

@@ -20,12 +20,9 @@
 
 /* What one thread used. */
 struct thread_stats {
-	pid_t pid;	       /* of its process */
-	uint64_t start_wall_s; /* of its process too, to a second or two */
-	uint64_t user_ns, system_ns, run_ns;
-	uint64_t max_rss_bytes; /* of the process, so far */
-	uint64_t minor_faults, major_faults;
-	uint64_t rchar, wchar, read_bytes, write_bytes;
+	pid_t pid;		      /* of its process */
+	uint64_t start_wall_s;	      /* of its process too, to a second or two */
+	struct exit_account used;     /* max_rss_bytes: of the process, so far */
 	char comm[THREAD_COMM_BYTES]; /* raw bytes, NUL-terminated; "": of another than the first */
 };
 
@@ -60,6 +57,12 @@ int taskstats_parse_ack(const void *bytes, size_t len);
 int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family);
 
 /* ---- the socket ---- */
+
+/*
+ * With room for all that the proc connector sends: taskstats goes with its queue. -errno;
+ * *ret_is_there is false where there are no such sockets.
+ */
+int netlink_socket(int protocol, uint32_t groups, bool *ret_is_there);
 
 struct taskstats_feed;
 

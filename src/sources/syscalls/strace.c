@@ -190,8 +190,8 @@ int strace_parse(const char *text, struct strace_summary *ret)
 
 /* ---- running it ---- */
 
-#define ATTACH_MS 5000
-#define DETACH_MS 5000
+#define ATTACH_NS UINT64_C(5000000000)
+#define DETACH_NS UINT64_C(5000000000)
 #define MAX_TABLE_BYTES (1 << 20) /* more is not a table */
 #define MAX_WORDS_BYTES 65536	  /* the first it says: why it does not attach */
 #define STATUS_BYTES 8192
@@ -291,21 +291,14 @@ static int strace_check_chosen(pid_t pid, struct err *err)
 
 /* ---- running it ---- */
 
-/* How it is run. */
-struct how {
-	pid_t target;
-	const char *option;
-	const char *file; /* -o; NULL: it writes to out_fd as well */
-	int out_fd;	  /* what it says */
-	int kept_fd;	  /* stays open in it; -1: none */
-};
-
-static pid_t fork_strace(const struct how *how)
+/* With a table it counts, and writes that there; else it writes each call, as what it says. */
+static pid_t fork_strace(const struct strace *s, int out_fd)
 {
 	pid_t parent = getpid(), pid = fork();
 
 	if (pid == 0) {
-		char text[16];
+		char target[16], table[64];
+		bool counts = s->table_fd >= 0;
 		sigset_t none;
 
 		sigemptyset(&none);
@@ -315,49 +308,44 @@ static pid_t fork_strace(const struct how *how)
 		 * In the child. The signal comes also when we are killed: strace then lets go and
 		 * ends. A group of its own, so that a Ctrl-C is ours to answer.
 		 */
-		snprintf(text, sizeof(text), "%d", (int)how->target);
+		snprintf(target, sizeof(target), "%d", (int)s->target);
+		snprintf(table, sizeof(table), "/proc/self/fd/%d", s->table_fd);
 		if (prctl(PR_SET_PDEATHSIG, SIGINT) < 0 || getppid() != parent)
 			_exit(126);
-		if (setpgid(0, 0) < 0 || dup2(how->out_fd, STDERR_FILENO) < 0)
+		if (setpgid(0, 0) < 0 || dup2(out_fd, STDERR_FILENO) < 0 ||
+		    (counts && fcntl(s->table_fd, F_SETFD, 0) < 0))
 			_exit(126);
-		if (how->kept_fd >= 0 && fcntl(how->kept_fd, F_SETFD, 0) < 0)
-			_exit(126);
-		if (how->file)
-			execlp("strace", "strace", how->option, "-f", "-o", how->file, "-p", text,
+		if (counts)
+			execlp("strace", "strace", "-c", "-f", "-o", table, "-p", target,
 			       (char *)NULL);
 		else
-			execlp("strace", "strace", how->option, "-f", "-p", text, (char *)NULL);
+			execlp("strace", "strace", "-t", "-f", "-p", target, (char *)NULL);
 		_exit(127);
 	}
 	return pid;
 }
 
 /* The flags are those of the end that strace writes to; ours does not block. */
-static int spawn(struct how *how, int flags, pid_t *ret_pid, int *ret_fd, struct err *err)
+static int spawn(struct strace *s, int flags, struct err *err)
 {
 	int ends[2];
-	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	s->fd = ends[0];
 	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	(void)fcntl(ends[1], F_SETFL, flags);
-	how->out_fd = ends[1];
-	pid = fork_strace(how);
+	s->pid = fork_strace(s, ends[1]);
 	close(ends[1]);
-	if (pid < 0) {
-		close(ends[0]);
+	if (s->pid < 0)
 		return err_set(err, -EAGAIN, "cannot run strace: no new process can be started");
-	}
-	*ret_pid = pid;
-	*ret_fd = ends[0];
-	return 0;
+	s->pid_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+	return s->pid_fd < 0 ? err_set(err, -errno, "cannot run strace: %s", strerror(errno)) : 0;
 }
 
 /* Until it has said this (NULL: until its end), has ended, or time is up. */
-static int read_until(struct strace *s, const char *words, uint64_t ms)
+static int read_until(struct strace *s, const char *words, uint64_t deadline_ns)
 {
-	uint64_t deadline_ns = clock_boot_ns() + ms * UINT64_C(1000000);
 	struct pollfd fd = { .fd = s->fd, .events = POLLIN };
 	char bytes[4096];
 
@@ -372,19 +360,10 @@ static int read_until(struct strace *s, const char *words, uint64_t ms)
 			return 0;
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return -errno;
-		if (n > 0 && s->text.len + (size_t)n <= MAX_WORDS_BYTES)
+		if (n > 0 && s->text.len < MAX_WORDS_BYTES)
 			buf_add(&s->text, bytes, (size_t)n);
 	}
 	return 0;
-}
-
-static void strace_end(pid_t pid)
-{
-	if (pid <= 0)
-		return;
-	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
 }
 
 static void send_signal(const struct strace *s, int sig)
@@ -400,8 +379,10 @@ struct strace *strace_free(struct strace *s)
 		send_signal(s, SIGKILL);
 		while (waitid(P_PIDFD, (id_t)s->pid_fd, NULL, WEXITED) < 0 && errno == EINTR)
 			;
-	} else {
-		strace_end(s->pid);
+	} else if (s->pid > 0) {
+		kill(s->pid, SIGKILL);
+		while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+			;
 	}
 	close_fd(&s->pid_fd);
 	close_fd(&s->fd);
@@ -445,12 +426,17 @@ static const char *why_nobody(pid_t pid)
 	return flags & KERNEL_THREAD ? "is a thread of the kernel" : NULL;
 }
 
-static int strace_explain(const char *text, pid_t pid, struct err *err)
+/* 0: it has attached. */
+static int explain(const struct strace *s, struct err *err)
 {
+	const char *text = s->text.data;
+	pid_t pid = s->target;
 	size_t n = strcspn(text, "\n");
 	bool is_refused = strstr(text, "Operation not permitted") != NULL;
 	const char *why = is_refused ? why_nobody(pid) : NULL;
 
+	if (strstr(text, " attached"))
+		return 0;
 	if (why)
 		return err_set(err, -EPERM, "process %d cannot be traced: it %s", (int)pid, why);
 	if (is_refused)
@@ -465,19 +451,26 @@ static int strace_explain(const char *text, pid_t pid, struct err *err)
 	return err_set(err, -EIO, "strace failed: %.*s", (int)n, text);
 }
 
+static int new_strace(pid_t target, struct strace **ret, struct err *err)
+{
+	*ret = malloc(sizeof(**ret));
+	if (!*ret)
+		return err_set(err, -ENOMEM, "out of memory");
+	**ret = (struct strace){
+		.target = target, .pid_fd = -1, .fd = -1, .table_fd = -1, .text = BUF_INIT
+	};
+	return 0;
+}
+
 int strace_start(pid_t pid, struct strace **ret, struct err *err)
 {
 	CLEANUP(drop) struct strace *s = NULL;
-	struct how how = { .target = pid, .option = "-c" };
-	char file[64];
 	int r = strace_check(pid, err);
 
+	if (r == 0)
+		r = new_strace(pid, &s, err);
 	if (r < 0)
 		return r;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return err_set(err, -ENOMEM, "out of memory");
-	*s = (struct strace){ .target = pid, .pid_fd = -1, .fd = -1, .text = BUF_INIT };
 	/*
 	 * It has a line to say of each process that it follows, and nobody listens before the end:
 	 * what the pipe has no room for is lost rather than waited with. The table has a file of
@@ -486,29 +479,20 @@ int strace_start(pid_t pid, struct strace **ret, struct err *err)
 	s->table_fd = memfd_create("strace", MFD_CLOEXEC);
 	if (s->table_fd < 0)
 		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
-	snprintf(file, sizeof(file), "/proc/self/fd/%d", s->table_fd);
-	how.file = file;
-	how.kept_fd = s->table_fd;
-	r = spawn(&how, O_NONBLOCK, &s->pid, &s->fd, err);
-	if (r < 0)
-		return r;
-	s->pid_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
-	if (s->pid_fd < 0)
-		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
-	*ret = TAKE_PTR(s);
-	return 0;
+	r = spawn(s, O_NONBLOCK, err);
+	if (r == 0)
+		*ret = TAKE_PTR(s);
+	return r;
 }
 
 int strace_await(struct strace *s, struct err *err)
 {
-	int r = read_until(s, " attached", ATTACH_MS);
+	int r = read_until(s, " attached", clock_boot_ns() + ATTACH_NS);
 
 	if (r < 0)
 		return err_set(err, r, "strace did not attach to process %d: %s", (int)s->target,
 			       strerror(-r));
-	if (!strstr(s->text.data, " attached"))
-		return strace_explain(s->text.data, s->target, err);
-	return 0;
+	return explain(s, err);
 }
 
 int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
@@ -518,7 +502,7 @@ int strace_detach(struct strace *given, struct strace_summary *ret, struct err *
 	CLEANUP(buf_release) struct buf table = BUF_INIT;
 
 	send_signal(s, SIGINT);
-	r = read_until(s, NULL, DETACH_MS);
+	r = read_until(s, NULL, clock_boot_ns() + DETACH_NS);
 	if (r < 0)
 		return err_set(err, r, "strace did not let go in time and was killed");
 	/* Whoever was there called something, were it to end: without a table strace was ended. */
@@ -577,16 +561,15 @@ int strace_end_count(struct strace *s, syscalls_fn *fn, void *ctx, struct err *e
 /* ---- every system call of a process, as strace writes them, bounded in time and size ---- */
 
 #define PIECE_BYTES 65536
-#define LAST_WORDS_MS 3000 /* for strace to let go */
+#define LAST_WORDS_NS UINT64_C(3000000000) /* for strace to let go */
 #define POLL_MS 100
 
 struct trace {
 	const struct trace_options *options;
-	pid_t target, strace;
-	int fd;
-	int out_fd;	 /* the caller's, or our own that does not block */
-	int own_fd;	 /* -1: none */
-	struct buf text; /* what was read and not written: the beginning of a line, mostly */
+	struct strace *strace; /* its text is what was not written yet: the beginning of a line,
+				  mostly */
+	int out_fd;	       /* the caller's, or our own that does not block */
+	int own_fd;	       /* -1: none */
 	struct trace_result result;
 	uint64_t deadline_ns;
 	bool is_over;
@@ -594,10 +577,8 @@ struct trace {
 
 static void release(struct trace *t)
 {
-	strace_end(t->strace);
-	close_fd(&t->fd);
+	strace_free(t->strace);
 	close_fd(&t->own_fd);
-	buf_release(&t->text);
 }
 
 static void finish(struct trace *t, enum trace_end why)
@@ -647,29 +628,30 @@ static bool await_room(struct trace *t)
 /* The whole lines of the first n bytes, as many as still fit. */
 static int write_lines(struct trace *t)
 {
-	const char *last = memrchr(t->text.data, '\n', t->text.len);
-	size_t n = last ? (size_t)(last - t->text.data) + 1 : 0;
+	struct buf *text = &t->strace->text;
+	const char *last = memrchr(text->data, '\n', text->len);
+	size_t n = last ? (size_t)(last - text->data) + 1 : 0;
 	uint64_t room = t->options->max_bytes - t->result.n_bytes;
 	size_t done = 0;
 
 	if (n > room) {
-		last = memrchr(t->text.data, '\n', (size_t)room);
-		n = last ? (size_t)(last - t->text.data) + 1 : 0;
+		last = memrchr(text->data, '\n', (size_t)room);
+		n = last ? (size_t)(last - text->data) + 1 : 0;
 		finish(t, TRACE_FULL);
 	}
 	/* The process stands still while nobody reads: no longer than it may be traced. */
 	while (done < n && await_room(t)) {
 		size_t piece = n - done < PIPE_BUF ? n - done : PIPE_BUF;
-		ssize_t written = write(t->out_fd, t->text.data + done, piece);
+		ssize_t written = write(t->out_fd, text->data + done, piece);
 
 		if (written < 0 && errno != EAGAIN && errno != EINTR)
 			return -errno;
 		done += written > 0 ? (size_t)written : 0;
 	}
 	t->result.n_bytes += done;
-	memmove(t->text.data, t->text.data + n, t->text.len - n);
-	buf_truncate(&t->text, t->text.len - n);
-	if (t->text.len > PIECE_BYTES) /* no line is as long: give up rather than grow */
+	memmove(text->data, text->data + n, text->len - n);
+	buf_truncate(text, text->len - n);
+	if (text->len > PIECE_BYTES) /* no line is as long: give up rather than grow */
 		finish(t, TRACE_FULL);
 	return 0;
 }
@@ -679,19 +661,19 @@ static int write_lines(struct trace *t)
 static int read_piece(struct trace *t)
 {
 	char bytes[PIECE_BYTES];
-	ssize_t n = read(t->fd, bytes, sizeof(bytes));
+	ssize_t n = read(t->strace->fd, bytes, sizeof(bytes));
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (n == 0)
 		finish(t, TRACE_TARGET_ENDED);
-	buf_add(&t->text, bytes, (size_t)n);
-	return buf_error(&t->text);
+	buf_add(&t->strace->text, bytes, (size_t)n);
+	return buf_error(&t->strace->text);
 }
 
 static int step(struct trace *t)
 {
-	struct pollfd fds[] = { { .fd = t->fd, .events = POLLIN },
+	struct pollfd fds[] = { { .fd = t->strace->fd, .events = POLLIN },
 				{ .fd = t->options->stop_fd, .events = POLLIN } };
 	int r = 0;
 
@@ -706,44 +688,27 @@ static int step(struct trace *t)
 	return r < 0 ? r : write_lines(t);
 }
 
-/* Asks it to let go, and reads on while it does, so that it does not wait for us. */
+/*
+ * Asks it to let go, and reads on while it does, so that it does not wait for us. What is read is
+ * kept, but for what a busy process fills it with.
+ */
 static void let_go(struct trace *t)
 {
-	uint64_t deadline_ns = clock_boot_ns() + LAST_WORDS_MS * UINT64_C(1000000);
-	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
-	char bytes[PIECE_BYTES];
-	ssize_t n = -1;
-
-	kill(t->strace, SIGINT);
-	while (n != 0 && clock_boot_ns() < deadline_ns) {
-		(void)poll(&fd, 1, POLL_MS);
-		n = read(t->fd, bytes, sizeof(bytes));
-		/* What is read is kept, but for what a busy process fills it with. */
-		if (n > 0 && t->text.len < PIECE_BYTES)
-			buf_add(&t->text, bytes, (size_t)n);
-	}
+	send_signal(t->strace, SIGINT);
+	(void)read_until(t->strace, NULL, clock_boot_ns() + LAST_WORDS_NS);
 }
 
 /* strace first says that it attached, or why not. */
 static int await_attach(struct trace *t, struct err *err)
 {
-	int r = 0;
+	int r = read_until(t->strace, "\n", t->deadline_ns);
 
-	while (r == 0 && !t->is_over && !strchr(t->text.data, '\n')) {
-		struct pollfd fd = { .fd = t->fd, .events = POLLIN };
-
-		if (clock_boot_ns() >= t->deadline_ns)
-			return err_set(err, -ETIMEDOUT,
-				       "strace did not attach to process %d in time",
-				       (int)t->target);
-		(void)poll(&fd, 1, POLL_MS);
-		r = read_piece(t);
-	}
+	if (r == -ETIMEDOUT)
+		return err_set(err, r, "strace did not attach to process %d in time",
+			       (int)t->strace->target);
 	if (r < 0)
 		return err_set(err, r, "cannot read what strace writes: %s", strerror(-r));
-	if (!strstr(t->text.data, " attached"))
-		return strace_explain(t->text.data, t->target, err);
-	return 0;
+	return explain(t->strace, err);
 }
 
 /* Who is attached keeps its pid: only now it is certain who that is. */
@@ -752,32 +717,30 @@ static int check_target(struct trace *t, struct err *err)
 	uint64_t start_ticks;
 
 	if (!u64_known(t->options->start_ticks) ||
-	    (proc_start_ticks(t->target, &start_ticks) == 0 &&
+	    (proc_start_ticks(t->strace->target, &start_ticks) == 0 &&
 	     start_ticks == t->options->start_ticks))
 		return 0;
 	let_go(t);
 	return err_set(err, -ESRCH, "process %d is gone, and another has its number",
-		       (int)t->target);
+		       (int)t->strace->target);
 }
 
 int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
 		  struct err *err)
 {
-	CLEANUP(release)
-	struct trace t = {
-		.options = options, .target = pid, .fd = -1, .own_fd = -1, .text = BUF_INIT
-	};
-	struct how how = { .target = pid, .option = "-t", .kept_fd = -1 };
+	CLEANUP(release) struct trace t = { .options = options, .own_fd = -1 };
+	struct buf *text;
 	int r = strace_check_chosen(pid, err);
 
+	if (r == 0)
+		r = new_strace(pid, &t.strace, err);
 	if (r < 0)
 		return r;
 	open_output(&t);
-	r = spawn(&how, 0, &t.strace, &t.fd, err);
-	if (r < 0)
-		return r;
+	r = spawn(t.strace, 0, err);
 	t.deadline_ns = clock_boot_ns() + (uint64_t)(options->seconds * 1e9);
-	r = await_attach(&t, err);
+	if (r == 0)
+		r = await_attach(&t, err);
 	if (r == 0)
 		r = check_target(&t, err);
 	if (r < 0)
@@ -786,12 +749,13 @@ int sources_trace(pid_t pid, const struct trace_options *options, struct trace_r
 		r = step(&t);
 	if (t.result.end != TRACE_TARGET_ENDED)
 		let_go(&t);
-	if (r == 0 && t.result.end != TRACE_FULL && t.text.len > 0) {
+	text = &t.strace->text;
+	if (r == 0 && t.result.end != TRACE_FULL && text->len > 0) {
 		/* The call that a process is stuck in never returns: its line has no end, and is
 		 * what matters. */
-		if (t.text.data[t.text.len - 1] != '\n')
-			buf_add_char(&t.text, '\n');
-		r = buf_error(&t.text) < 0 ? buf_error(&t.text) : write_lines(&t);
+		if (text->data[text->len - 1] != '\n')
+			buf_add_char(text, '\n');
+		r = buf_error(text) < 0 ? buf_error(text) : write_lines(&t);
 	}
 	*ret = t.result;
 	return r < 0 ? err_set(err, r, "cannot write the trace: %s", strerror(-r)) : 0;

@@ -3,7 +3,7 @@
  */
 #include "scene_fixture.h"
 
-#include "tui/tui.h"
+#include "model/snapshot.h"
 
 static void test_snapshot_from_json(void **state)
 {
@@ -154,5 +154,5 @@ int main(void)
 		cmocka_unit_test(test_odd_snapshots),
 	};
 
-	return cmocka_run_group_tests_name("tui_snapshot_read", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("model_snapshot_json", tests, NULL, NULL);
 }
