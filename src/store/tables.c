@@ -370,8 +370,12 @@ static void add_word(struct buf *out, const struct word *word, const struct stat
 		const struct part *part = &row->parts[i];
 
 		for (size_t k = 0; k < part->columns->n; k++) {
+			const char *name = part->columns->items[k].name;
+
+			if (!name)
+				continue;
 			buf_add_str(out, comma);
-			word->add(out, part->prefix, part->columns->items[k].name);
+			word->add(out, part->prefix, name);
 			comma = ", ";
 		}
 	}
