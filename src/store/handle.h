@@ -26,7 +26,6 @@ struct tick_writing {
 	unsigned n_segment;   /* since the last whole one, with it */
 	size_t segment_bytes; /* of those */
 	int64_t n_pending;    /* not folded; -1: not known */
-	int64_t n_fold;	      /* fold when there are so many */
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;

@@ -336,14 +336,7 @@ static int take_begin(struct sink *s, const struct log_frame *frame, bool is_new
 
 static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
 {
-	const struct attempt *attempts[] = { &s->attempt };
 	struct series_point point;
-	const struct tick_record record = {
-		.snap = &s->snap,
-		.attempts = attempts,
-		.n_attempts = 1,
-		.points = &point,
-	};
 	int r = tick_decoder_read(s->ticks, frame->bytes, frame->n, s->attempt.job_id,
 				  is_new ? &s->snap : NULL, is_new ? &point : NULL);
 
@@ -351,7 +344,7 @@ static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
 		return r == -EBADMSG ? DAMAGED : r;
 	if (is_new && s->origin.is_copy && s->snap.wall_ns > clock_wall_ns())
 		return DAMAGED;
-	return is_new ? store_write_tick(s->store, s->attempt.id, &record, s->err) : 0;
+	return is_new ? store_write_tick(s->store, &s->attempt, &s->snap, &point, s->err) : 0;
 }
 
 /* A daemon's log has it at the beginning of each segment. Nobody sends one to another. */
