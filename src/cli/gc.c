@@ -157,8 +157,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 
 	if (r < 0)
 		return r;
-	store_retain_begin(&run, policy, clock_wall_ns());
-	store_retain_watch_clock(&run, &clock);
+	store_retain_begin(&run, policy, clock_wall_ns(), &clock);
 	r = run_slices(store, &run, err);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;

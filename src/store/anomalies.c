@@ -184,110 +184,68 @@ static int read_changes(struct store *store, int64_t id, struct arena *arena,
 static int write_pattern(struct store *store, enum statement statement, const struct episode *e,
 			 const char *pattern, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	char tags[96];
-	int r = query_open(store, statement, &q, err);
 
-	if (r < 0)
-		return r;
 	snprintf(tags, sizeof(tags), "resource\nanomaly\n%s\n%s", anomaly_type_name(e->worst.type),
 		 severity_name(e->worst.severity));
-	query_bind_text(&q, pattern);
-	query_bind_text(&q, tags);
-	query_bind_text(&q, e->worst.text);
-	if (statement == STATEMENT_COUNT_PATTERN)
-		query_bind_i64(&q, (int64_t)e->began_wall_ns);
-	return query_run(&q, err);
+	return statement == STATEMENT_COUNT_PATTERN
+		       ? query_put(store, statement, err, V_TEXT(pattern), V_TEXT(tags),
+				   V_TEXT(e->worst.text), V_I64((int64_t)e->began_wall_ns))
+		       : query_put(store, statement, err, V_TEXT(pattern), V_TEXT(tags),
+				   V_TEXT(e->worst.text));
 }
 
-/* ---- its jobs ---- */
-
-struct pattern_jobs {
-	struct buf names; /* by lines, the last first; that of now is the first */
-	size_t n_names;
-	bool was_named;
-};
-
-static void add_name(struct pattern_jobs *jobs, const char *name, size_t len)
+/* Names by lines, the last first: that of now, and those before. Returns how many. */
+static size_t merge_names(struct buf *out, const char *now, const char *before, bool *ret_was_named)
 {
-	if (jobs->n_names++ > 0)
-		buf_add_char(&jobs->names, '\n');
-	buf_add(&jobs->names, name, len);
-}
+	size_t n = 1;
 
-static void merge_names(struct pattern_jobs *jobs, const char *now, const char *before)
-{
-	const char *next = before;
-
-	add_name(jobs, now, strlen(now));
-	while (next && *next) {
+	buf_add_str(out, now);
+	*ret_was_named = false;
+	for (const char *next = before; next && *next;) {
 		size_t len = strcspn(next, "\n");
 
-		if (len == strlen(now) && memcmp(next, now, len) == 0)
-			jobs->was_named = true;
-		else if (jobs->n_names < PATTERN_MAX_JOBS)
-			add_name(jobs, next, len);
+		if (len == strlen(now) && memcmp(next, now, len) == 0) {
+			*ret_was_named = true;
+		} else if (n < PATTERN_MAX_JOBS) {
+			buf_add_char(out, '\n');
+			buf_add(out, next, len);
+			n++;
+		}
 		next += len + (next[len] == '\n');
 	}
-}
-
-/* A name may have been pushed out by others: then an older episode of the job may know. */
-static int was_seen(struct store *store, int64_t attempt_id, const char *pattern,
-		    const struct episode *e, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-
-	return query_find(store, STATEMENT_HAS_PATTERN_JOB, &q, err, V_TEXT(pattern),
-			  V_I64(attempt_id), V_TEXT(e->name));
-}
-
-static int set_jobs(struct store *store, const char *pattern, const struct pattern_jobs *jobs,
-		    bool is_new, struct err *err)
-{
-	return buf_error(&jobs->names) < 0
-		       ? store_no_memory(store, err)
-		       : query_put(store, STATEMENT_SET_PATTERN_JOBS, err, V_TEXT(pattern),
-				   V_TEXT(jobs->names.data), V_I64(is_new));
-}
-
-static int read_names(struct store *store, int64_t attempt_id, const char *pattern,
-		      struct pattern_jobs *jobs, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	const char *now;
-	int r = query_find(store, STATEMENT_READ_PATTERN_JOBS, &q, err, V_TEXT(pattern),
-			   V_I64(attempt_id));
-
-	if (r <= 0)
-		return r;
-	now = query_read_text(&q);
-	merge_names(jobs, now ? now : "", query_read_text(&q));
-	return 0;
+	return n;
 }
 
 static int count_pattern(struct store *store, int64_t attempt_id, const struct episode *e,
 			 const char *pattern, struct err *err)
 {
-	struct pattern_jobs jobs = { .names = BUF_INIT };
-	int is_known = 0;
+	CLEANUP(query_close) struct query read = QUERY_INIT, older = QUERY_INIT;
+	CLEANUP(buf_release) struct buf names = BUF_INIT;
+	const char *now;
+	bool was_named;
+	size_t n;
 	int r = write_pattern(store, STATEMENT_COUNT_PATTERN, e, pattern, err);
 
 	if (r == 0 && attempt_id != 0)
-		r = read_names(store, attempt_id, pattern, &jobs, err);
-	if (r == 0 && !jobs.was_named && jobs.n_names == PATTERN_MAX_JOBS)
-		is_known = was_seen(store, attempt_id, pattern, e, err);
-	r = is_known < 0 ? is_known : r;
-	if (r == 0 && jobs.n_names > 0)
-		r = set_jobs(store, pattern, &jobs, !jobs.was_named && !is_known, err);
-	buf_release(&jobs.names);
-	return r;
-}
-
-static int put(struct store *store, int64_t attempt_id, const char *pattern,
-	       const struct episode *e, struct err *err)
-{
-	return query_put(store, STATEMENT_PUT_ANOMALY, err, V_I64(attempt_id), V_TEXT(pattern),
-			 V_COLUMNS(&episode_columns, e));
+		r = query_find(store, STATEMENT_READ_PATTERN_JOBS, &read, err, V_TEXT(pattern),
+			       V_I64(attempt_id));
+	if (r <= 0)
+		return r;
+	now = query_read_text(&read);
+	n = merge_names(&names, now ? now : "", query_read_text(&read), &was_named);
+	/* A name may have been pushed out by others: then an older episode of the job may know. */
+	if (!was_named && n == PATTERN_MAX_JOBS)
+		r = query_find(store, STATEMENT_HAS_PATTERN_JOB, &older, err, V_TEXT(pattern),
+			       V_I64(attempt_id), V_TEXT(e->name));
+	else
+		r = was_named;
+	if (r < 0)
+		return r;
+	return buf_error(&names) < 0
+		       ? store_no_memory(store, err)
+		       : query_put(store, STATEMENT_SET_PATTERN_JOBS, err, V_TEXT(pattern),
+				   V_TEXT(names.data), V_I64(r == 0));
 }
 
 /* A pid is used again; not all know when its process began. */
@@ -313,16 +271,6 @@ static void keep_culprit(struct episode *w, const struct episode *row)
 	w->worst.pid = (int64_t)U64_UNKNOWN;
 	w->worst.start_ticks = U64_UNKNOWN;
 	w->evidence_json = NULL;
-}
-
-/* Numbers of what is over are not from after it. */
-static void limit_seen(struct episode *w, const struct known_anomaly *known)
-{
-	uint64_t ended = known->has_end ? u64_max_known(w->ended_wall_ns, known->row.ended_wall_ns)
-					: w->ended_wall_ns;
-
-	if (u64_known(ended) && u64_known(w->seen_wall_ns) && w->seen_wall_ns > ended)
-		w->seen_wall_ns = ended;
 }
 
 /* Whoever tells of it: the worst that was ever seen stays, and so does how often it came. */
@@ -377,6 +325,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 	enum episode_change change = news->change;
 	bool is_worse = known->id == 0 || !known->is_shared ||
 			e->worst.severity > known->row.worst.severity;
+	uint64_t ended_ns;
 	int r;
 
 	if (known->is_shared) { /* the row is the other's: what it has of its beginning stays */
@@ -391,8 +340,13 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 		keep_culprit(w, &known->row);
 	}
 	keep_worst(w, e, known);
-	limit_seen(w, known);
-	r = is_worse ? put(store, news->attempt_id, pattern, w, err)
+	/* Numbers of what is over are not from after it. */
+	ended_ns = known->has_end ? u64_max_known(w->ended_wall_ns, known->row.ended_wall_ns)
+				  : w->ended_wall_ns;
+	if (u64_known(ended_ns) && u64_known(w->seen_wall_ns) && w->seen_wall_ns > ended_ns)
+		w->seen_wall_ns = ended_ns;
+	r = is_worse ? query_put(store, STATEMENT_PUT_ANOMALY, err, V_I64(news->attempt_id),
+				 V_TEXT(pattern), V_COLUMNS(&episode_columns, w))
 		     : share(store, known->id, w, err);
 	if (r == 0 && change == EPISODE_BEGAN && known->id == 0)
 		r = count_pattern(store, news->attempt_id, e, pattern, err);
@@ -579,19 +533,11 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	return r;
 }
 
-/* A job that is not there has none. */
-static int find_job(struct store *store, const char *job_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = job_id ? txn_begin(store, STATEMENT_BEGIN_READ, &txn, err) : 0;
-
-	return r < 0 || !job_id ? r : job_find_row(store, job_id, ret, err);
-}
-
 int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
 			 void *ctx, struct err *err)
 {
 	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct course course = {
 		.after_ns = query_as_i64(filter->since_wall_ns) - 1,
 		.after_id = INT64_MAX,
@@ -600,8 +546,11 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 		.with_changes = filter->with_changes,
 		.lasting_ns = query_as_i64(filter->lasting_wall_ns),
 	};
-	int r = find_job(store, filter->job_id, &course.job, err);
+	int r = filter->job_id ? txn_begin(store, STATEMENT_BEGIN_READ, &txn, err) : 0;
 
+	if (r == 0 && filter->job_id) /* one that is not there has none */
+		r = job_find_row(store, filter->job_id, &course.job, err);
+	txn_abort(&txn);
 	do {
 		if (r == 0)
 			r = fill_page(store, &page, &course, err);

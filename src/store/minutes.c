@@ -410,19 +410,20 @@ int minute_window_read(struct minute_window *m, uint64_t from, uint64_t to, stru
 	return r;
 }
 
-size_t minute_window_count(const struct minute_window *m)
+struct minute_rows minute_window_rows(struct minute_window *m, size_t at, bool newest_first)
 {
-	return m->sums.n;
-}
+	const struct minute_sum **rows = m->sums.sorted;
+	struct minute_rows ret = { .window = m, .first = at < m->sums.n ? at : m->sums.n };
 
-uint64_t minute_window_minute(const struct minute_window *m, size_t i)
-{
-	return m->sums.sorted[i]->minute;
-}
-
-int64_t minute_window_process(const struct minute_window *m, size_t i)
-{
-	return m->sums.sorted[i]->process;
+	if (newest_first ? ret.first == 0 : ret.first == m->sums.n)
+		return ret;
+	ret.minute = rows[newest_first ? ret.first - 1 : ret.first]->minute;
+	for (; newest_first && ret.first > 0 && rows[ret.first - 1]->minute == ret.minute; ret.n++)
+		ret.first--;
+	while (!newest_first && ret.first + ret.n < m->sums.n &&
+	       rows[ret.first + ret.n]->minute == ret.minute)
+		ret.n++;
+	return ret;
 }
 
 int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret, struct err *err)
@@ -436,7 +437,8 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 	p = (const struct process *)(uintptr_t)place;
 	*ret = (struct minute_row){ .wall_ns = sum->minute * MINUTE_NS,
 				    .attempt_num = p->attempt_num,
-				    .attempt_id = p->attempt_id };
+				    .attempt_id = p->attempt_id,
+				    .process = sum->process };
 	process_at(p, sum->sums.last_tick, &ret->last);
 	if (rollup_minute_tell(&sum->sums, ret) == 0)
 		return 1;
@@ -476,7 +478,6 @@ struct minute_iter {
 	uint64_t width;	      /* of windows, at most */
 	size_t n_told;	      /* rows of the window */
 	struct minute_row row;
-	int64_t process;
 };
 
 void minute_iter_close(struct minute_iter **iter)
@@ -575,12 +576,11 @@ int minute_iter_next(struct minute_iter *w, struct err *err)
 	int r = 0;
 
 	while (r == 0) {
-		size_t n = minute_window_count(w->window), i = w->n_told;
+		size_t n = w->window->sums.n, i = w->n_told;
 
 		if (i < n) {
 			i = w->newest_first ? n - 1 - i : i;
 			w->n_told++;
-			w->process = minute_window_process(w->window, i);
 			r = minute_window_row(w->window, i, &w->row, err);
 			continue;
 		}
@@ -595,11 +595,6 @@ int minute_iter_next(struct minute_iter *w, struct err *err)
 const struct minute_row *minute_iter_row(const struct minute_iter *w)
 {
 	return &w->row;
-}
-
-int64_t minute_iter_process(const struct minute_iter *w)
-{
-	return w->process;
 }
 
 int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,

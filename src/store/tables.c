@@ -58,13 +58,6 @@ static const struct column event_sql_items[] = {
 };
 const struct columns event_sql_columns = COLUMNS(event_sql_items);
 
-static const struct column event_owner_items[] = {
-	COLUMN(event_row, attempt_id, COLUMN_BITS),
-	COLUMN(event_row, uid, COLUMN_U64),
-	COLUMN(event_row, is_attached, COLUMN_FLAG),
-};
-const struct columns event_owner_columns = COLUMNS(event_owner_items);
-
 /* ---- what the report says besides ---- */
 
 static const struct column phase_row_items[] = {
@@ -378,24 +371,19 @@ static void add_word(struct buf *out, const struct word *word, const struct stat
 	}
 }
 
-/* The word that p begins with; NULL: none. */
-static const struct word *find_word(const char *p)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strncmp(p, words[i].text, strlen(words[i].text)) == 0)
-			return &words[i];
-	return NULL;
-}
-
 void statement_write(enum statement id, struct buf *out)
 {
 	const struct statement_row *row = &rows[id];
 	const char *p = row->text;
 
 	while (*p) {
-		const struct word *word = *p == '@' ? find_word(p) : NULL;
-		size_t plain = word ? 0 : 1 + strcspn(p + 1, "@");
+		const struct word *word = NULL;
+		size_t plain;
 
+		for (size_t i = 0; !word && i < ARRAY_SIZE(words); i++)
+			if (strncmp(p, words[i].text, strlen(words[i].text)) == 0)
+				word = &words[i];
+		plain = word ? 0 : 1 + strcspn(p + 1, "@");
 		buf_add(out, p, plain);
 		if (word)
 			add_word(out, word, row);

@@ -218,7 +218,7 @@ static struct retention_result retain(struct store *store, long pause, struct sl
 	struct err err = ERR_INIT;
 	int r;
 
-	store_retain_begin(&run, &policy, two_days_later());
+	store_retain_begin(&run, &policy, two_days_later(), NULL);
 	do {
 		double before = now_ms(), cpu_before = cpu_ms();
 

@@ -88,7 +88,7 @@ static void act_retain(struct intruder *in)
 	struct retention run;
 	int r;
 
-	store_retain_begin(&run, &policy, NOW);
+	store_retain_begin(&run, &policy, NOW, NULL);
 	while ((r = store_retain_slice(in->store, &run, &err)) > 0)
 		;
 	in->was_shut_out = r == -EBUSY;

@@ -334,7 +334,7 @@ static void test_what_was_begun_is_ended(void **state)
 
 	fill_with_jobs(store, 2, 10 * HOUR);
 	policy.max_bytes = 1;
-	store_retain_begin(&run, &policy, NOW);
+	store_retain_begin(&run, &policy, NOW, NULL);
 	run.slice_ns = 0; /* a piece of work each */
 	while (count(f, "rollups") == 0)
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);
@@ -468,7 +468,7 @@ static void test_preview(void **state)
 	must_retain_at(store, &default_policy, NOW - 7 * DAY);
 	must(store_preview_retention(store, &default_policy, NOW, BELIEVED_CLOCK, &preview, &err),
 	     &err);
-	assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
+	assert_int_equal(retention_is_due(store, NOW, &err), 1);
 	assert_int_equal(preview.result.over_bytes, 0);
 	result = must_retain_at(store, &default_policy, NOW);
 	assert_true(result.n_samples > 0 && result.n_minutes > 0 && result.n_curves > 0);

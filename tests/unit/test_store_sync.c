@@ -266,7 +266,7 @@ static void test_retention(void **state)
 	assert_true(n_syncs > 0);      /* a tick is on the disk when it is said to be written… */
 	assert_int_equal(n_locked, 0); /* …and others need not wait for that */
 	n_syncs = n_locked = 0;
-	store_retain_begin(&run, &policy, NOW);
+	store_retain_begin(&run, &policy, NOW, NULL);
 	run.slice_ns = 1000000;
 	while ((r = store_retain_slice(store, &run, &err)) > 0)
 		;

@@ -257,11 +257,6 @@ static int look_at_clock(struct slice *slice, struct err *err)
 	return r;
 }
 
-void store_retain_watch_clock(struct retention *run, const struct retention_clock *clock)
-{
-	run->clock = *clock;
-}
-
 struct retention_clock retention_clock_now(void)
 {
 	struct retention_clock clock = { .boot_ns = clock_boot_ns(),
@@ -475,7 +470,7 @@ static int room_again(struct slice *slice, struct err *err)
 #define WORK_MIN_NS UINT64_C(1000000)
 
 void store_retain_begin(struct retention *run, const struct retention_policy *policy,
-			uint64_t now_wall_ns)
+			uint64_t now_wall_ns, const struct retention_clock *clock)
 {
 	*run = (struct retention){
 		.after_recorder = INT64_MIN,
@@ -487,7 +482,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 		.work_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.batch_rows = BATCH_ROWS,
 		.target_bytes = U64_UNKNOWN,
-		.clock = { .boot_ns = U64_UNKNOWN },
+		.clock = clock ? *clock : (struct retention_clock){ .boot_ns = U64_UNKNOWN },
 		.result = { .bytes_before = U64_UNKNOWN,
 			    .bytes_after = U64_UNKNOWN,
 			    .beside_bytes = U64_UNKNOWN,
@@ -551,7 +546,7 @@ static int run_slice(struct slice *slice, struct err *err)
 	if (before > 0)
 		settle_now(slice->store);
 	if (r == 0)
-		settle_shorten(slice->store);
+		settle_copy(slice->store, true);
 	return r < 0 || restored == 0 ? r : restored;
 }
 
@@ -574,7 +569,7 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	/* Pages that the file lacks get there while the disk has room. On a full disk the log could
 	 * neither be copied nor grow, and nothing could be removed. */
 	if (run->stage == 0)
-		settle_reuse(store);
+		settle_copy(store, false);
 	r = run_slice(&slice, err);
 	store->lock_timeout_ns = lock_timeout_ns;
 	if (retention_is_full(r)) {
@@ -586,7 +581,7 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 			run->batch_rows = run->batch_rows > 4 ? run->batch_rows / 4 : 1;
 		run->met_full = true;
 		run->slice_ns = 0;
-		settle_reuse(store);
+		settle_copy(store, false);
 	} else if (r >= 0) { /* row by row it would take hours */
 		run->met_full = false;
 		run->batch_rows =
@@ -668,15 +663,14 @@ static int read_due(struct store *store, bool for_room, uint64_t now_wall_ns, st
 	       (for_room && age_ns >= ROOM_INTERVAL_NS && age_ns < INTERVAL_NS - CLAIM_NS);
 }
 
-static int claim(struct store *store, bool for_room, bool only_ask, uint64_t now_wall_ns,
-		 struct err *err)
+int store_claim_retention(struct store *store, bool for_room, uint64_t now_wall_ns, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
 		r = read_due(store, for_room, now_wall_ns, err);
-	if (r <= 0 || only_ask)
+	if (r <= 0)
 		return r;
 	txn_abort(&txn);
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
@@ -688,21 +682,6 @@ static int claim(struct store *store, bool for_room, bool only_ask, uint64_t now
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	return r < 0 ? r : 1;
-}
-
-int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	return claim(store, false, true, now_wall_ns, err);
-}
-
-int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	return claim(store, false, false, now_wall_ns, err);
-}
-
-int store_claim_room(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	return claim(store, true, false, now_wall_ns, err);
 }
 
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
@@ -749,8 +728,7 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 	struct slice slice = { .store = store, .run = &run, .deadline_ns = UINT64_MAX };
 	int r;
 
-	store_retain_begin(&run, policy, now_wall_ns);
-	store_retain_watch_clock(&run, clock);
+	store_retain_begin(&run, policy, now_wall_ns, clock);
 	/* What is not committed does not come to the disk, which may be full. */
 	sqlite3_exec(store->db, "PRAGMA cache_spill = 0", NULL, NULL, NULL);
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);

@@ -109,15 +109,12 @@ struct retention {
 	struct retention_result result;
 };
 
-/* Touches nothing yet. */
-void store_retain_begin(struct retention *run, const struct retention_policy *policy,
-			uint64_t now_wall_ns);
-
 /*
- * Before the first slice: what goes for its age stays while the wall clock has moved further than
- * it can have, for a week or until it goes back. max_bytes is kept to all the same.
+ * Touches nothing yet. With a clock, what goes for its age stays while the wall clock has moved
+ * further than it can have, for a week or until it goes back. max_bytes is kept to all the same.
  */
-void store_retain_watch_clock(struct retention *run, const struct retention_clock *clock);
+void store_retain_begin(struct retention *run, const struct retention_policy *policy,
+			uint64_t now_wall_ns, const struct retention_clock *clock);
 
 /* Until when the last run has decided to do so; 0: not. */
 int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_t *ret,
@@ -146,21 +143,17 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 int store_retain_step(struct store *store, struct retention *run, struct err *err);
 bool retention_is_full(int error);
 
-/* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
-int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);
-
-/* The same, and if it is due others find that it is not, for ten minutes. */
-int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
+/*
+ * 1: it is an hour since it was done, or never was, and others find for ten minutes that it is not.
+ * A time that is yet to come is no time. for_room, for who has found too much: also when it is a
+ * minute since it was done, and as far as can be told nobody is at it.
+ */
+int store_claim_retention(struct store *store, bool for_room, uint64_t now_wall_ns,
+			  struct err *err);
 
 /* How many bytes are above max_bytes right now. */
 int store_read_over(struct store *store, const struct retention_policy *policy, uint64_t *ret,
 		    struct err *err);
-
-/*
- * Claims it for who has found too much: it is a minute since it was done, and as far as can be told
- * nobody is at it.
- */
-int store_claim_room(struct store *store, uint64_t now_wall_ns, struct err *err);
 
 /* Who claimed it leaves before all is done: it is due for the next one. */
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
