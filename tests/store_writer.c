@@ -74,8 +74,5 @@ int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_
 
 	if (r == 0)
 		r = query_exec(store, STATEMENT_END_DAEMON, err, (int64_t)wall_ns, d->id);
-	if (r == 0)
-		r = fold_all(store, -d->id, err);
-	store->writing.recorder = 0; /* its ticks are folded */
 	return r < 0 ? r : txn_commit(&txn, err);
 }

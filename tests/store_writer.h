@@ -19,7 +19,7 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 int store_finish_attempt(struct store *store, const struct attempt *a,
 			 const struct proc_event *events, size_t n_events, struct err *err);
 
-/* Sets d->id: its recorder is -d->id. */
+/* Sets d->id. */
 int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
 int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
 		     struct err *err);

@@ -157,8 +157,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 
 	if (r < 0)
 		return r;
-	store_retain_begin(&run, policy, clock_wall_ns());
-	store_retain_watch_clock(&run, &clock);
+	store_retain_begin(&run, policy, clock_wall_ns(), &clock);
 	r = run_slices(store, &run, err);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
@@ -210,7 +209,7 @@ static int preview(const struct paths *paths, const struct retention_policy *pol
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	int r = cli_open_store(paths, &store, err);
+	int r = cli_open_store_to_write(paths, &store, err);
 
 	return r < 0 ? r
 		     : store_preview_retention(store, policy, clock_wall_ns(), &clock, ret, err);

@@ -208,28 +208,28 @@ static const struct column syscall_items[] = {
 const struct columns syscall_columns = COLUMNS(syscall_items);
 
 static const struct column episode_items[] = {
-	COLUMN(episode, name, COLUMN_CHARS),
-	COLUMN_AS("type", episode, worst.type, COLUMN_INT),
-	COLUMN_AS("severity", episode, worst.severity, COLUMN_INT),
-	COLUMN_AS("timestamp", episode, worst.timestamp, COLUMN_F64),
-	COLUMN_AS("has_pid", episode, worst.has_pid, COLUMN_FLAG),
-	COLUMN_AS("pid", episode, worst.pid, COLUMN_BITS),
+	COLUMN_AS("episode", episode, name, COLUMN_CHARS),
+	COLUMN_AS("type", episode, worst.type, COLUMN_ANOMALY_TYPE),
+	COLUMN_AS("severity", episode, worst.severity, COLUMN_SEVERITY),
+	COLUMN_AS(NULL, episode, worst.timestamp, COLUMN_F64),
+	COLUMN_AS(NULL, episode, worst.has_pid, COLUMN_FLAG),
+	COLUMN_AS("pid", episode, worst.pid, COLUMN_BITS_OR_NONE),
 	COLUMN_AS("start_ticks", episode, worst.start_ticks, COLUMN_U64),
-	COLUMN(episode, job_id, COLUMN_CHARS),
+	COLUMN_AS(NULL, episode, job_id, COLUMN_CHARS),
 	COLUMN_AS("sheet_num", episode, worst.sheet_num, COLUMN_INT_OR_NONE),
 	COLUMN_AS("description", episode, worst.text, COLUMN_CHARS),
 	COLUMN_AS("metric_value", episode, worst.metric_value, COLUMN_F64),
 	COLUMN_AS("threshold", episode, worst.threshold, COLUMN_F64),
 	COLUMN(episode, comm, COLUMN_CHARS),
-	COLUMN(episode, is_adopted, COLUMN_FLAG),
+	COLUMN_AS(NULL, episode, is_adopted, COLUMN_FLAG),
 	COLUMN(episode, gpu, COLUMN_INT_OR_NONE),
 	COLUMN(episode, unit, COLUMN_TEXT),
 	COLUMN(episode, began_wall_ns, COLUMN_U64),
 	COLUMN(episode, peak_wall_ns, COLUMN_U64),
 	COLUMN(episode, ended_wall_ns, COLUMN_U64),
-	COLUMN(episode, cleared_wall_ns, COLUMN_U64),
+	COLUMN_AS(NULL, episode, cleared_wall_ns, COLUMN_U64),
 	COLUMN(episode, seen_wall_ns, COLUMN_U64),
-	COLUMN(episode, over_wall_ns, COLUMN_U64),
+	COLUMN_AS(NULL, episode, over_wall_ns, COLUMN_U64),
 	COLUMN(episode, count, COLUMN_BITS),
 	COLUMN(episode, before_value, COLUMN_F64),
 	COLUMN(episode, first_value, COLUMN_F64),
@@ -243,6 +243,15 @@ static const struct column episode_items[] = {
 	COLUMN_AS("evidence", episode, evidence_json, COLUMN_TEXT),
 };
 const struct columns episode_columns = COLUMNS(episode_items);
+
+static const struct column moment_items[] = {
+	COLUMN(episode_moment, change, COLUMN_CHANGE),
+	COLUMN(episode_moment, wall_ns, COLUMN_U64),
+	COLUMN(episode_moment, severity, COLUMN_SEVERITY),
+	COLUMN(episode_moment, value, COLUMN_F64),
+	COLUMN_AS("description", episode_moment, text, COLUMN_CHARS),
+};
+const struct columns moment_columns = COLUMNS(moment_items);
 
 /* ---- what is not known yet ---- */
 

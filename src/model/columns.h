@@ -14,23 +14,27 @@
 #include <stddef.h>
 
 enum column_type {
-	COLUMN_U64,	    /* uint64_t; U64_UNKNOWN is unknown */
-	COLUMN_BITS,	    /* uint64_t, of which every value is known */
-	COLUMN_F64,	    /* double; NaN is unknown */
-	COLUMN_INT,	    /* int or pid_t */
-	COLUMN_INT_OR_NONE, /* int; a negative one is unknown, and read as -1 */
-	COLUMN_FLAG,	    /* bool */
-	COLUMN_TEXT,	    /* const char *; NULL is unknown. Any bytes */
-	COLUMN_DETAIL,	    /* const char *; NULL is "" */
-	COLUMN_CHARS,	    /* char[size]; "" is unknown */
-	COLUMN_OUTCOME,	    /* enum outcome */
-	COLUMN_EVIDENCE,    /* enum evidence */
-	COLUMN_EVENT_TYPE,  /* enum event_type */
+	COLUMN_U64,	     /* uint64_t; U64_UNKNOWN is unknown */
+	COLUMN_BITS,	     /* uint64_t, of which every value is known */
+	COLUMN_BITS_OR_NONE, /* the same in bytes; U64_UNKNOWN is NULL in a database */
+	COLUMN_F64,	     /* double; NaN is unknown */
+	COLUMN_INT,	     /* int or pid_t */
+	COLUMN_INT_OR_NONE,  /* int; a negative one is unknown, and read as -1 */
+	COLUMN_FLAG,	     /* bool */
+	COLUMN_TEXT,	     /* const char *; NULL is unknown. Any bytes */
+	COLUMN_DETAIL,	     /* const char *; NULL is "" */
+	COLUMN_CHARS,	     /* char[size]; "" is unknown */
+	COLUMN_OUTCOME,	     /* enum outcome */
+	COLUMN_EVIDENCE,     /* enum evidence */
+	COLUMN_EVENT_TYPE,   /* enum event_type */
+	COLUMN_ANOMALY_TYPE, /* enum anomaly_type */
+	COLUMN_SEVERITY,     /* enum severity */
+	COLUMN_CHANGE,	     /* enum episode_change */
 	N_COLUMN_TYPES,
 };
 
 struct column {
-	const char *name;
+	const char *name; /* in a database; NULL: it is in bytes alone */
 	enum column_type type;
 	size_t offset;
 	size_t size;
@@ -77,3 +81,4 @@ extern const struct columns syscall_columns;	    /* struct syscall_use */
 extern const struct columns sample_process_columns; /* struct proc_sample: what is kept once per
 						       process, not in words (words.h) */
 extern const struct columns episode_columns;	    /* struct episode; host and evidence are JSON */
+extern const struct columns moment_columns;	    /* struct episode_moment */

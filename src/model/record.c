@@ -59,6 +59,15 @@ static int read_int(struct record_reader *r)
 	return r->error < 0 ? 0 : (int)v;
 }
 
+static unsigned read_int_below(struct record_reader *r, unsigned n)
+{
+	unsigned v = (unsigned)read_int(r);
+
+	if (v >= n)
+		fail(r, -EBADMSG);
+	return v < n ? v : 0;
+}
+
 static int read_int_or_none(struct record_reader *r)
 {
 	uint64_t v = record_read_number(r);
@@ -186,12 +195,16 @@ static void write_value(struct buf *out, const struct column *c, const void *fie
 		record_write_number(out, *(const uint64_t *)field + 1);
 		return;
 	case COLUMN_BITS:
+	case COLUMN_BITS_OR_NONE:
 		record_write_number(out, *(const uint64_t *)field);
 		return;
 	case COLUMN_F64:
 		write_f64(out, *(const double *)field);
 		return;
 	case COLUMN_INT:
+	case COLUMN_ANOMALY_TYPE:
+	case COLUMN_SEVERITY:
+	case COLUMN_CHANGE:
 		record_write_number(out, zigzag((uint64_t)(int64_t) * (const int *)field));
 		return;
 	case COLUMN_INT_OR_NONE:
@@ -233,6 +246,7 @@ static void read_value(struct record_reader *r, const struct column *c, void *fi
 		*(uint64_t *)field = record_read_number(r) - 1;
 		return;
 	case COLUMN_BITS:
+	case COLUMN_BITS_OR_NONE:
 		*(uint64_t *)field = record_read_number(r);
 		return;
 	case COLUMN_F64:
@@ -265,6 +279,15 @@ static void read_value(struct record_reader *r, const struct column *c, void *fi
 		return;
 	case COLUMN_EVENT_TYPE:
 		*(enum event_type *)field = read_enum(r, N_EVENT_TYPES);
+		return;
+	case COLUMN_ANOMALY_TYPE:
+		*(enum anomaly_type *)field = read_int_below(r, N_ANOMALY_TYPES);
+		return;
+	case COLUMN_SEVERITY:
+		*(enum severity *)field = read_int_below(r, N_SEVERITIES);
+		return;
+	case COLUMN_CHANGE:
+		*(enum episode_change *)field = read_int_below(r, N_EPISODE_CHANGES);
 		return;
 	case N_COLUMN_TYPES:
 		return;
@@ -533,8 +556,7 @@ int record_read_anomaly(struct record_reader *r, struct episode *e,
 	record_read_struct(r, &episode_columns, e);
 	r->text_max = text_max;
 	e->worst.job_id = e->job_id[0] ? e->job_id : NULL;
-	if ((unsigned)e->worst.type >= N_ANOMALY_TYPES ||
-	    (unsigned)e->worst.severity >= N_SEVERITIES || !e->name[0])
+	if (!e->name[0])
 		fail(r, -EBADMSG);
 	if (r->error == 0 && e->host_json && anomaly_host_read_json(e->host_json, &e->host) < 0)
 		fail(r, -EBADMSG);

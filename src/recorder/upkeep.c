@@ -56,8 +56,7 @@ static void begin(struct upkeep *u)
 	const struct retention_clock clock = retention_clock_now();
 
 	u->is_new_policy = false;
-	store_retain_begin(&u->run, &u->policy, clock_wall_ns());
-	store_retain_watch_clock(&u->run, &clock);
+	store_retain_begin(&u->run, &u->policy, clock_wall_ns(), &clock);
 }
 
 /* 1: there is more to do. -EBUSY: others write right now. 0: it is done, or cannot be. */
@@ -159,9 +158,9 @@ static bool is_due(struct upkeep *u, struct store *store)
 	int claimed = 0;
 
 	if (is_time(&u->looked_boot_ns, LOOK_EVERY_NS))
-		claimed = store_claim_retention(store, clock_wall_ns(), NULL);
+		claimed = store_claim_retention(store, false, clock_wall_ns(), NULL);
 	if (claimed == 0 && is_time(&u->room_boot_ns, ROOM_EVERY_NS) && lacks_room(u, store))
-		claimed = store_claim_room(store, clock_wall_ns(), NULL);
+		claimed = store_claim_retention(store, true, clock_wall_ns(), NULL);
 	return claimed > 0 || retention_is_full(claimed);
 }
 

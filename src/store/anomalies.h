@@ -8,10 +8,7 @@
 #include "store/query.h"
 #include "store/store.h"
 
-extern const struct columns anomaly_columns;
-extern const struct columns anomaly_place_columns; /* id and attempt, to be read alone */
-extern const struct columns anomaly_change_columns;
-extern const struct columns anomaly_known_columns, anomaly_shared_columns;
+extern const struct columns anomaly_shared_columns; /* struct episode, what others add to it */
 
 /* Those of the attempt, into its arena. Inside a transaction. */
 int anomalies_read(struct store *store, struct attempt *a, struct err *err);

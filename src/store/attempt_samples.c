@@ -95,52 +95,7 @@ static struct totals *totals_of(struct all_totals *all, int64_t process)
 	return p;
 }
 
-/* place: for who has to say that it is damaged. */
-static int add_chunk(struct store *store, int64_t process, const void *data, size_t len,
-		     const struct damage *place, struct table *t, struct all_totals *all,
-		     struct err *err)
-{
-	static const uint64_t boot_ns[CODEC_ROWS]; /* when is not asked */
-	struct totals *p;
-
-	if (table_read(data, len, CODEC_ROWS, TOTALS_WORDS, boot_ns, t) < 0)
-		return damage_leave_out(store, place, err);
-	p = totals_of(all, process);
-	if (!p)
-		return store_no_memory(store, err);
-	totals_add(p, t);
-	return 0;
-}
-
-static int read_chunks(struct store *store, int64_t attempt_id, struct table *t,
-		       struct all_totals *all, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(buf_release) struct buf raw = BUF_INIT;
-	int r = query_ask(store, STATEMENT_READ_CHUNKS, &q, err, attempt_id);
-
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		struct damage place = { .kind = DAMAGED_SAMPLES, .n = 1 };
-		struct item_reader items;
-		const void *data;
-		int64_t process;
-		size_t len;
-
-		place.id = query_read_i64(&q);
-		place.recorder = query_read_i64(&q);
-		place.first_ns = query_read_i64(&q);
-		place.last_ns = query_read_i64(&q);
-		r = query_read_pack(&q, place.id, &raw, err);
-		items = item_reader(&raw, place.id & CHUNK_PROCESS_MAX);
-		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
-			r = add_chunk(store, process, data, len, &place, t, all, err);
-		if (r == -EBADMSG)
-			r = damage_leave_out(store, &place, err);
-	}
-	return r;
-}
-
-/* For the ticks that are not folded yet; one of the last two. */
+/* What folds are read for: the samples of their processes, or their points. */
 struct taking {
 	struct store *store;
 	struct table *t;
@@ -148,13 +103,26 @@ struct taking {
 	struct points *points;
 };
 
-/* Of a daemon's ticks also what is of other attempts: read_records() leaves that out. */
-static int take_chunk(void *ctx, const void *data, size_t len, int64_t key, struct err *err)
+static int take_samples(void *ctx, int64_t process, const void *data, size_t len, struct err *err)
 {
-	static const struct damage never = { .kind = DAMAGED_SAMPLES }; /* it was just made */
+	static const uint64_t boot_ns[CODEC_ROWS]; /* when is not asked */
+	struct taking *taking = ctx;
+	struct totals *p;
+
+	if (table_read(data, len, CODEC_ROWS, TOTALS_WORDS, boot_ns, taking->t) < 0)
+		return -EBADMSG;
+	p = totals_of(taking->all, process);
+	if (!p)
+		return store_no_memory(taking->store, err);
+	totals_add(p, taking->t);
+	return 0;
+}
+
+static int take_fold(void *ctx, const struct fold_ref *fold, struct err *err)
+{
 	struct taking *taking = ctx;
 
-	return add_chunk(taking->store, key, data, len, &never, taking->t, taking->all, err);
+	return fold_each_samples(taking->store, fold, NULL, take_samples, ctx, err);
 }
 
 /*
@@ -213,11 +181,16 @@ int running_totals_read(struct store *store, struct attempt *a, size_t n, struct
 {
 	CLEANUP(all_totals_release) struct all_totals all = { .by_process = MAP_INIT };
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct taking taking = { store, t, .all = &all };
-	int r = t ? read_chunks(store, a->id, t, &all, err) : store_no_memory(store, err);
+	int r = t ? query_ask(store, STATEMENT_FOLDS_OF_ATTEMPT, &q, err, a->id)
+		  : store_no_memory(store, err);
 
 	if (r == 0)
-		r = fold_each_pending(store, a->id, LIST_SAMPLES, take_chunk, &taking, err);
+		r = folds_read(&q, take_fold, &taking, err);
+	if (r == 0)
+		r = folds_read_pending(store, a->id, INT64_MIN, INT64_MAX, INT64_MAX, take_fold,
+				       &taking, err);
 	if (r < 0 || n == 0)
 		return r;
 	a->processes = arena_alloc(&a->arena, n * sizeof(*a->processes));
@@ -284,13 +257,23 @@ static int read_curves(struct store *store, int64_t attempt_id, struct table *t,
 	return r;
 }
 
-static int take_curve(void *ctx, const void *data, size_t len, int64_t key, struct err *err)
+static int take_curve(void *ctx, const struct fold_ref *fold, struct err *err)
 {
 	struct taking *taking = ctx;
-	const struct damage place = { .kind = DAMAGED_CURVE, .n = 1, .recorder = key };
-	int r = add_curve(taking->store, data, len, taking->t, taking->points, err);
+	const struct folded *f = fold->pending;
+	int r = 0;
 
-	return r == -EBADMSG ? damage_leave_out(taking->store, &place, err) : r;
+	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
+
+		if (part->list != LIST_POINTS)
+			continue;
+		r = add_curve(taking->store, f->bytes.data + part->at, part->len, taking->t,
+			      taking->points, err);
+		if (r == -EBADMSG)
+			r = fold_leave_out(taking->store, fold, DAMAGED_CURVE, 0, 1, err);
+	}
+	return r;
 }
 
 /* By time; those of the same time stay as they were written. */
@@ -314,7 +297,8 @@ int series_read(struct store *store, struct attempt *a, struct err *err)
 	int r = t ? read_curves(store, a->id, t, &points, err) : store_no_memory(store, err);
 
 	if (r == 0)
-		r = fold_each_pending(store, a->id, LIST_POINTS, take_curve, &taking, err);
+		r = folds_read_pending(store, a->id, INT64_MIN, INT64_MAX, INT64_MAX, take_curve,
+				       &taking, err);
 	if (r < 0 || points.n == 0)
 		return r;
 	a->details.series = arena_alloc(&a->arena, points.n * sizeof(*points.items));

@@ -158,23 +158,6 @@ int store_add_syscalls(struct store *store, const struct attempt *a, const struc
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-/* Once more is no harm: what is there is replaced. */
-static int write_notes(struct store *store, const struct attempt *a, struct err *err)
-{
-	int r = query_exec(store, STATEMENT_DROP_RUNGS, err, a->id);
-
-	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->details.rungs,
-			       a->details.n_rungs, sizeof(*a->details.rungs), err);
-	if (r == 0)
-		r = query_exec(store, STATEMENT_DROP_UNKNOWNS, err, a->id);
-	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns,
-			       a->details.unknowns, a->details.n_unknowns,
-			       sizeof(*a->details.unknowns), err);
-	return r;
-}
-
 int attempt_write_end(struct store *store, const struct attempt *a, struct err *err)
 {
 	int r = query_put(store, STATEMENT_SET_END, err, V_COLUMNS(&attempt_progress_columns, a),
@@ -185,22 +168,6 @@ int attempt_write_end(struct store *store, const struct attempt *a, struct err *
 		return err_set(err, -ENOENT, "the attempt that ends is not in the database %s",
 			       store->path);
 	return r < 0 ? r : put_sheets(store, a->id, a->sheets, a->n_sheets, err);
-}
-
-/*
- * The kernel's news of births and deaths may not say when a process started, and so not which of
- * the sampled ones it is: by its number and its time it is one of them, and not two.
- */
-static int find_sampled(struct store *store, int64_t attempt_id, struct proc_record *p,
-			struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_first(store, STATEMENT_FIND_SAMPLED, &q, err, attempt_id, p->key.pid,
-			    query_as_i64(p->born_wall_ns));
-
-	if (r > 0)
-		p->key.start_ticks = (uint64_t)query_read_i64(&q);
-	return r < 0 ? r : 0;
 }
 
 static int write_processes(struct store *store, const struct attempt *a, struct err *err)
@@ -214,9 +181,19 @@ static int write_processes(struct store *store, const struct attempt *a, struct 
 	if (!joined)
 		return store_no_memory(store, err);
 	memcpy(joined, a->processes, bytes);
-	for (size_t i = 0; r == 0 && i < a->n_processes; i++)
-		if (!u64_known(joined[i].key.start_ticks) && u64_known(joined[i].born_wall_ns))
-			r = find_sampled(store, a->id, &joined[i], err);
+	for (size_t i = 0; r >= 0 && i < a->n_processes; i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+		struct proc_record *p = &joined[i];
+
+		/* The kernel's news of births and deaths may not say when a process started, and
+		 * so not which of the sampled ones it is: by its number and its time it is one. */
+		if (u64_known(p->key.start_ticks) || !u64_known(p->born_wall_ns))
+			continue;
+		r = query_first(store, STATEMENT_FIND_SAMPLED, &q, err, a->id, p->key.pid,
+				query_as_i64(p->born_wall_ns));
+		if (r > 0)
+			p->key.start_ticks = (uint64_t)query_read_i64(&q);
+	}
 	return r < 0 ? r
 		     : rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, joined,
 				  a->n_processes, sizeof(*joined), err);
@@ -232,8 +209,17 @@ int attempt_write_details(struct store *store, const struct attempt *a,
 
 	if (r == 0)
 		r = write_processes(store, a, err);
+	if (r == 0) /* once more is no harm: what is there is replaced */
+		r = query_exec(store, STATEMENT_DROP_RUNGS, err, a->id);
 	if (r == 0)
-		r = write_notes(store, a, err);
+		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->details.rungs,
+			       a->details.n_rungs, sizeof(*a->details.rungs), err);
+	if (r == 0)
+		r = query_exec(store, STATEMENT_DROP_UNKNOWNS, err, a->id);
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns,
+			       a->details.unknowns, a->details.n_unknowns,
+			       sizeof(*a->details.unknowns), err);
 	if (r == 0 && why_not_all_calls)
 		r = note_missing_calls(store, a->id, why_not_all_calls, err);
 	return r;

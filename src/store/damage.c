@@ -207,7 +207,7 @@ int damage_leave_out(struct store *store, const struct damage *d, struct err *er
 
 /* ---- telling it ---- */
 
-/* Of whom and of when: the attempt, or the daemon; nothing if it is not there any more. */
+/* Of which attempt and of when; nothing if it is not there any more. */
 static void write_origin(struct store *store, const struct damage *d, struct buf *out)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -216,12 +216,8 @@ static void write_origin(struct store *store, const struct damage *d, struct buf
 	if (d->recorder != 0 &&
 	    query_first(store, STATEMENT_NAME_RECORDER, &q, NULL, d->recorder) > 0) {
 		const char *name = query_read_text(&q);
-		long long number = query_read_i64(&q);
 
-		if (name)
-			buf_printf(out, " of job %s, attempt %lld", name, number);
-		else
-			buf_printf(out, " of the daemon that was process %lld", number);
+		buf_printf(out, " of job %s, attempt %lld", name, (long long)query_read_i64(&q));
 	}
 	if (d->last_ns == 0) /* nobody knows */
 		return;

@@ -50,7 +50,7 @@ enum damage_kind {
 struct damage {
 	enum damage_kind kind;
 	int64_t id;	  /* of the row: however often it is met, it is counted once */
-	int64_t recorder; /* who wrote it, as in fold.h; 0: unknown */
+	int64_t recorder; /* the attempt that it is of; 0: unknown */
 	uint64_t n;
 	int64_t first_ns, last_ns;
 };

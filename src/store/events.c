@@ -50,9 +50,10 @@ static int read_row(struct query *q, struct event_row *ret, struct arena *arena,
 
 	*ret = (struct event_row){ 0 };
 	ret->id = query_read_i64(q);
-	r = query_read_columns(q, &event_owner_columns, ret, NULL, err);
-	if (r < 0)
-		return r;
+	ret->attempt_id = query_read_i64(q);
+	ret->uid = query_is_null(q) ? U64_UNKNOWN : 0;
+	ret->uid |= (uint64_t)query_read_i64(q);
+	ret->is_attached = query_read_i64(q);
 	ret->event.job_id = arena_strdup(arena, query_read_text(q));
 	ret->attempt_num = (int)query_read_i64(q);
 	if (!ret->event.job_id)
@@ -196,19 +197,6 @@ int store_read_attempt_events(struct store *store, int64_t attempt_id,
 
 /* ---- orphans ---- */
 
-/*
- * Nobody outlives a job that runs: its end is what follows next, or it was thought lost for a
- * while. One whose runner was killed has no end to go by.
- */
-static int tell_orphan(struct store *store, const struct event_row *row, event_fn *fn, void *ctx,
-		       struct err *err)
-{
-	bool may_run = false;
-	int r = attempt_may_run(store, row->attempt_id, &may_run, err);
-
-	return r < 0 || may_run ? r : fn(ctx, row);
-}
-
 int store_read_orphans(struct store *store, const struct orphan_filter *filter, event_fn *fn,
 		       void *ctx, struct err *err)
 {
@@ -216,6 +204,7 @@ int store_read_orphans(struct store *store, const struct orphan_filter *filter, 
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct event_row row;
+	bool may_run;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
@@ -229,8 +218,15 @@ int store_read_orphans(struct store *store, const struct orphan_filter *filter, 
 	while ((r = query_step(&q, err)) > 0) {
 		arena_reset(&arena);
 		r = read_row(&q, &row, &arena, err);
+		/*
+		 * Nobody outlives a job that runs: its end is what follows next, or it was thought
+		 * lost for a while. One whose runner was killed has no end to go by.
+		 */
+		may_run = r == 0;
 		if (r > 0)
-			r = tell_orphan(store, &row, fn, ctx, err);
+			r = attempt_may_run(store, row.attempt_id, &may_run, err);
+		if (r == 0 && !may_run)
+			r = fn(ctx, &row);
 		if (r != 0)
 			break;
 	}
@@ -262,19 +258,6 @@ int store_follow_events(struct store *store, const char *job_id, int64_t *after_
 
 #define MAX_NAMED 8 /* attempts in one sentence */
 
-static void name_attempt(struct query *q, size_t i, struct buf *out)
-{
-	const char *job_id = query_read_text(q);
-	int64_t num = query_read_i64(q);
-	const char *why = query_read_text(q);
-
-	if (i == MAX_NAMED)
-		buf_add_str(out, ", and more");
-	else if (i < MAX_NAMED)
-		buf_printf(out, "%sjob %s, attempt %lld: %s", i ? "; " : "", job_id ? job_id : "-",
-			   (long long)num, why ? why : "-");
-}
-
 int store_tell_cut_events(struct store *store, const struct event_filter *filter, struct buf *out,
 			  struct err *err)
 {
@@ -293,7 +276,16 @@ int store_tell_cut_events(struct store *store, const struct event_filter *filter
 						    : INT64_MAX);
 	if (r < 0)
 		return r;
-	while ((r = query_step(&q, err)) > 0)
-		name_attempt(&q, n++, out);
+	for (; (r = query_step(&q, err)) > 0; n++) {
+		const char *name = query_read_text(&q);
+		int64_t num = query_read_i64(&q);
+		const char *why = query_read_text(&q);
+
+		if (n == MAX_NAMED)
+			buf_add_str(out, ", and more");
+		else if (n < MAX_NAMED)
+			buf_printf(out, "%sjob %s, attempt %lld: %s", n ? "; " : "",
+				   name ? name : "-", (long long)num, why ? why : "-");
+	}
 	return r < 0 ? r : n > 0;
 }

@@ -349,48 +349,105 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 	return r < 0 ? store_no_memory(store, err) : 1;
 }
 
-/* ---- ticks that are not folded yet, read as if they were ---- */
+/* ---- folds as they are read ---- */
 
-int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
-		   int64_t until_ns, struct err *err)
+int fold_leave_out(struct store *store, const struct fold_ref *fold, enum damage_kind kind,
+		   int64_t id, uint64_t n, struct err *err)
+{
+	const struct damage d = { kind, id, fold->recorder, n, fold->first_ns, fold->last_ns };
+
+	return damage_leave_out(store, &d, err);
+}
+
+int folds_read(struct query *q, fold_fn *fn, void *ctx, struct err *err)
 {
 	int r = 0;
 
-	for (unsigned i = 0; r == 0 && i < f->n_lost; i++) {
-		const struct fold_lost *lost = &f->lost[i];
-		const struct damage d = { DAMAGED_TICKS, lost->id,     recorder, 1,
-					  lost->wall_ns, lost->wall_ns };
+	while (r == 0 && (r = query_step(q, err)) > 0) {
+		struct fold_ref fold = { .id = query_read_i64(q) };
 
-		if (lost->wall_ns >= since_ns && lost->wall_ns <= until_ns)
-			r = damage_leave_out(store, &d, err);
+		fold.recorder = query_read_i64(q);
+		fold.first_ns = query_read_i64(q);
+		fold.last_ns = query_read_i64(q);
+		fold.n_ticks = (uint64_t)query_read_i64(q);
+		fold.times = query_read_blob(q, fold.id, &fold.times_len);
+		r = fn(ctx, &fold, err);
 	}
 	return r;
 }
 
-int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
-		      fold_part_fn *fn, void *ctx, struct err *err)
+int folds_read_pending(struct store *store, int64_t recorder, int64_t since_ns, int64_t until_ns,
+		       int64_t last_id, fold_fn *fn, void *ctx, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int r;
+
+	while ((r = fold_read_pending(store, recorder, f.id, last_id, &f, err)) > 0) {
+		const struct fold_ref fold = { f.id,	  recorder,	f.first_ns,  f.last_ns,
+					       f.n_ticks, f.times.data, f.times.len, &f };
+
+		r = 0;
+		for (unsigned i = 0; r == 0 && i < f.n_lost; i++) {
+			const int64_t ns = f.lost[i].wall_ns;
+			const struct damage lost = {
+				DAMAGED_TICKS, f.lost[i].id, recorder, 1, ns, ns
+			};
+
+			if (ns >= since_ns && ns <= until_ns)
+				r = damage_leave_out(store, &lost, err);
+		}
+		if (r == 0 && f.n_ticks > 0)
+			r = fn(ctx, &fold, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int tell_samples(struct store *store, const struct fold_ref *fold, int64_t process,
+			const void *data, size_t len, fold_samples_fn *fn, void *ctx,
+			struct err *err)
+{
+	int r = fn(ctx, process, data, len, err);
+
+	return r == -EBADMSG ? fold_leave_out(store, fold, DAMAGED_SAMPLES,
+					      fold->id << CHUNK_BITS | group_of(process), 1, err)
+			     : r;
+}
+
+int fold_each_samples(struct store *store, const struct fold_ref *fold,
+		      const struct process_set *wanted, fold_samples_fn *fn, void *ctx,
+		      struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int r = query_ask(store, STATEMENT_LIST_RECORDERS, &q, err, attempt_id);
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
+	const struct folded *f = fold->pending;
+	int r = f ? 0 : query_ask(store, STATEMENT_WALK_CHUNKS, &q, err, fold->id);
 
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t recorder = query_read_i64(&q);
+	for (size_t i = 0; r == 0 && f && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
 
-		f.id = 0;
-		while ((r = fold_read_pending(store, recorder, f.id, INT64_MAX, &f, err)) > 0) {
-			r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
-			for (size_t i = 0; r == 0 && i < f.n_parts; i++) {
-				const struct fold_part *part = &f.parts[i];
+		if (part->list == LIST_SAMPLES && (!wanted || process_set_has(wanted, part->key)))
+			r = tell_samples(store, fold, part->key, f->bytes.data + part->at,
+					 part->len, fn, ctx, err);
+	}
+	while (r == 0 && !f && (r = query_step(&q, err)) > 0) {
+		int64_t id = query_read_i64(&q), group = id & CHUNK_PROCESS_MAX, process;
+		struct item_reader items;
+		const void *data;
+		size_t len;
 
-				if (part->list == list &&
-				    (list != LIST_POINTS || part->key == attempt_id))
-					r = fn(ctx, f.bytes.data + part->at, part->len, part->key,
-					       err);
-			}
-			if (r < 0)
-				return r;
-		}
+		r = 0;
+		if (group != group_of(group) || (wanted && !process_set_has_group(wanted, group)))
+			continue;
+		r = query_read_pack(&q, id, &raw, err);
+		items = item_reader(&raw, group);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
+			r = !wanted || process_set_has(wanted, process)
+				    ? tell_samples(store, fold, process, data, len, fn, ctx, err)
+				    : 0;
+		if (r == -EBADMSG)
+			r = fold_leave_out(store, fold, DAMAGED_SAMPLES, id, 1, err);
 	}
 	return r;
 }
@@ -441,17 +498,10 @@ static int add_parts(struct store *store, const struct folded *f, struct err *er
 	return r;
 }
 
-static int note_for(struct store *store, int64_t attempt, const char *why, struct err *err)
-{
-	return query_put(store, STATEMENT_NOTE_DAMAGE, err, V_I64(attempt), V_TEXT(why));
-}
-
-/* Of a daemon's ticks: to the attempts that it watched in those that could be read. */
 static int note_damage(struct store *store, int64_t recorder, const struct folded *f,
 		       struct err *err)
 {
 	char first[32], last[32], why[160];
-	int r = 0;
 
 	if (f->n_lost == 0)
 		return 0;
@@ -460,12 +510,7 @@ static int note_damage(struct store *store, int64_t recorder, const struct folde
 	snprintf(why, sizeof(why),
 		 "%u ticks from %s to %s were damaged in the database, and are left out", f->n_lost,
 		 first, last);
-	if (recorder > 0)
-		return note_for(store, recorder, why, err);
-	for (size_t i = 0; r == 0 && f->n_ticks > 0 && i < f->n_parts; i++)
-		if (f->parts[i].list == LIST_POINTS)
-			r = note_for(store, f->parts[i].key, why, err);
-	return r;
+	return query_put(store, STATEMENT_NOTE_DAMAGE, err, V_I64(recorder), V_TEXT(why));
 }
 
 int fold_all(struct store *store, int64_t recorder, struct err *err)

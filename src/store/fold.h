@@ -2,10 +2,9 @@
  * fold - ticks of a recorder become a fold: tables, column by column, which take
  * a fraction of the room.
  *
- * A recorder is who writes ticks: the runner of an attempt (the attempt's row id)
- * or a daemon (its row id, negative). Ticks differ from the ones before, in
- * segments of at most CODEC_ROWS that begin with a whole one; what is folded is
- * always whole segments.
+ * The recorder of ticks is known by the row id of its attempt. Ticks differ from the ones before,
+ * in segments of at most CODEC_ROWS that begin with a whole one; what is folded is always whole
+ * segments.
  */
 #pragma once
 
@@ -85,18 +84,39 @@ void folded_release(struct folded *f);
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct folded *ret, struct err *err);
 
-/* Notes those of its ticks that could not be read, from since to until (damage.h). */
-int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
-		   int64_t until_ns, struct err *err);
+/* A fold as it is read: one that is stored, or what ticks that are not folded yet would make. */
+struct fold_ref {
+	int64_t id, recorder, first_ns, last_ns;
+	uint64_t n_ticks;
+	const void *times; /* a pack */
+	size_t times_len;
+	const struct folded *pending; /* NULL: it is stored */
+};
+typedef int fold_fn(void *ctx, const struct fold_ref *fold, struct err *err);
 
 /*
- * Calls fn for each table of the list in ticks that are not folded and may be of
- * the attempt: those of its runner, and of daemons. LIST_POINTS: only the
- * attempt's own. Inside a transaction.
+ * Calls fn for each row of a query (id, recorder, first and last time, ticks, times and their
+ * seal); for what the recorder has not folded of the ticks up to last_id. Of those that cannot be
+ * read, the ones from since to until are left out (damage.h). Inside a transaction.
  */
-typedef int fold_part_fn(void *ctx, const void *data, size_t len, int64_t key, struct err *err);
-int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
-		      fold_part_fn *fn, void *ctx, struct err *err);
+int folds_read(struct query *q, fold_fn *fn, void *ctx, struct err *err);
+int folds_read_pending(struct store *store, int64_t recorder, int64_t since_ns, int64_t until_ns,
+		       int64_t last_id, fold_fn *fn, void *ctx, struct err *err);
+
+/* So many things of it make no sense, and are left out; id as in damage.h. */
+int fold_leave_out(struct store *store, const struct fold_ref *fold, enum damage_kind kind,
+		   int64_t id, uint64_t n, struct err *err);
+
+/*
+ * Calls fn for the table of samples of each process that is wanted (NULL: of all). -EBADMSG of fn:
+ * it makes no sense, and is left out.
+ */
+struct process_set;
+typedef int fold_samples_fn(void *ctx, int64_t process, const void *data, size_t len,
+			    struct err *err);
+int fold_each_samples(struct store *store, const struct fold_ref *fold,
+		      const struct process_set *wanted, fold_samples_fn *fn, void *ctx,
+		      struct err *err);
 
 /* Folds all that the recorder has. Inside a transaction that writes. The next tick of a recorder
  * that goes on begins a segment. */
@@ -204,9 +224,7 @@ struct fold_filter {
 struct fold_process;
 
 struct open_fold {
-	int64_t id, recorder;
-	int64_t first_ns, last_ns; /* of all ticks that it was made of… */
-	uint64_t n_recorded;	   /* …and how many those are */
+	struct fold_ref ref;
 	char boot_id[BOOT_ID_BYTES];
 	const char *job_id; /* of the recorder, where that is a runner; NULL */
 	int attempt_num;    /* of the same */

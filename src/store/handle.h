@@ -26,7 +26,6 @@ struct tick_writing {
 	unsigned n_segment;   /* since the last whole one, with it */
 	size_t segment_bytes; /* of those */
 	int64_t n_pending;    /* not folded; -1: not known */
-	int64_t n_fold;	      /* fold when there are so many */
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
@@ -71,6 +70,7 @@ struct store {
 	struct log_decoder decoders[LOG_DECODERS]; /* of logs that this handle has ingested last */
 	size_t next_decoder;			   /* which gives way to the next */
 	int ingest_error;	 /* of store_open(): why not all logs are ingested; 0: they are */
+	struct map user_bytes;	 /* about, as retention counts them */
 	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };
 

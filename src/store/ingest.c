@@ -336,14 +336,7 @@ static int take_begin(struct sink *s, const struct log_frame *frame, bool is_new
 
 static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
 {
-	const struct attempt *attempts[] = { &s->attempt };
 	struct series_point point;
-	const struct tick_record record = {
-		.snap = &s->snap,
-		.attempts = attempts,
-		.n_attempts = 1,
-		.points = &point,
-	};
 	int r = tick_decoder_read(s->ticks, frame->bytes, frame->n, s->attempt.job_id,
 				  is_new ? &s->snap : NULL, is_new ? &point : NULL);
 
@@ -351,7 +344,7 @@ static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
 		return r == -EBADMSG ? DAMAGED : r;
 	if (is_new && s->origin.is_copy && s->snap.wall_ns > clock_wall_ns())
 		return DAMAGED;
-	return is_new ? store_write_tick(s->store, s->attempt.id, &record, s->err) : 0;
+	return is_new ? store_write_tick(s->store, &s->attempt, &s->snap, &point, s->err) : 0;
 }
 
 /* A daemon's log has it at the beginning of each segment. Nobody sends one to another. */
@@ -471,6 +464,23 @@ static int sink_end(void *ctx, const struct log_frame *end)
 
 /* ---- the cursor ---- */
 
+/* The columns that both statements read: 0, or -ENOENT. */
+static int read_stored(struct query *q, int r, struct stored_log *ret)
+{
+	const char *job_id;
+
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	ret->attempt_id = query_read_i64(q);
+	ret->offset = (uint64_t)query_read_i64(q);
+	ret->is_over = query_read_i64(q);
+	ret->uid = (uint64_t)query_read_i64(q);
+	ret->attempt_num = (int)query_read_i64(q);
+	job_id = query_read_text(q);
+	snprintf(ret->job_id, sizeof(ret->job_id), "%s", job_id ? job_id : "");
+	return 0;
+}
+
 int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
 		   struct err *err)
 {
@@ -478,17 +488,11 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
-	if (r == 0)
-		r = query_find(store, STATEMENT_FIND_LOG, &q, err, V_BYTES(id, LOG_ID_BYTES));
-	if (r <= 0)
-		return r < 0 ? r : -ENOENT;
-	ret->attempt_id = query_read_i64(&q);
-	ret->offset = (uint64_t)query_read_i64(&q);
-	ret->is_over = query_read_i64(&q);
-	ret->uid = (uint64_t)query_read_i64(&q);
-	ret->attempt_num = (int)query_read_i64(&q);
-	snprintf(ret->job_id, sizeof(ret->job_id), "%s", query_read_text(&q));
-	return 0;
+	return r < 0 ? r
+		     : read_stored(&q,
+				   query_find(store, STATEMENT_FIND_LOG, &q, err,
+					      V_BYTES(id, LOG_ID_BYTES)),
+				   ret);
 }
 
 int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
@@ -496,57 +500,50 @@ int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 	struct log_id id;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_ask(store, STATEMENT_FIND_LOG_OF, &q, err, attempt_id);
+		r = read_stored(&q, query_first(store, STATEMENT_FIND_LOG_OF, &q, err, attempt_id),
+				ret);
 	if (r == 0)
-		r = query_step(&q, err);
-	if (r <= 0)
-		return r < 0 ? r : -ENOENT;
-	r = log_id_parse(query_read_text(&q), &id);
-	if (r < 0)
-		return r;
-	memcpy(ret_id, id.bytes, sizeof(id.bytes));
-	*ret = (struct stored_log){ .attempt_id = attempt_id };
-	ret->offset = (uint64_t)query_read_i64(&q);
-	ret->is_over = query_read_i64(&q);
-	ret->uid = (uint64_t)query_read_i64(&q);
-	return 0;
+		r = log_id_parse(query_read_text(&q), &id);
+	if (r == 0)
+		memcpy(ret_id, id.bytes, sizeof(id.bytes));
+	return r;
 }
 
-static int find_host_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_find(s->store, STATEMENT_FIND_HOST_LOG, &q, s->err,
-			   V_BYTES(origin->id.bytes, sizeof(origin->id.bytes)));
-
-	if (r <= 0)
-		return r < 0 ? r : -ENOENT;
-	s->is_host = true;
-	s->daemon_id = query_read_i64(&q);
-	ret->offset = (uint64_t)query_read_i64(&q);
-	ret->is_over = query_read_i64(&q);
-	return 0;
-}
-
+/* The row of an attempt, or of a daemon. */
 static int find_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(query_close) struct query q = QUERY_INIT, host = QUERY_INIT;
 	struct attempt *a = &s->attempt;
+	struct stored_log stored;
 	const char *boot_id;
-	int r = query_find(s->store, STATEMENT_FIND_LOG, &q, s->err,
-			   V_BYTES(origin->id.bytes, sizeof(origin->id.bytes)));
+	int r = read_stored(&q,
+			    query_find(s->store, STATEMENT_FIND_LOG, &q, s->err,
+				       V_BYTES(origin->id.bytes, sizeof(origin->id.bytes))),
+			    &stored);
 
-	if (r <= 0)
-		return r < 0 ? r : -ENOENT;
-	a->id = query_read_i64(&q);
-	ret->offset = (uint64_t)query_read_i64(&q);
-	ret->is_over = query_read_i64(&q);
-	a->uid = (uint64_t)query_read_i64(&q);
-	a->attempt_num = (int)query_read_i64(&q);
-	a->job_id = arena_strdup(&a->arena, query_read_text(&q));
+	if (r == -ENOENT && !origin->is_copy) {
+		r = query_find(s->store, STATEMENT_FIND_HOST_LOG, &host, s->err,
+			       V_BYTES(origin->id.bytes, sizeof(origin->id.bytes)));
+		if (r <= 0)
+			return r < 0 ? r : -ENOENT;
+		s->is_host = true;
+		s->daemon_id = query_read_i64(&host);
+		ret->offset = (uint64_t)query_read_i64(&host);
+		ret->is_over = query_read_i64(&host);
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	ret->offset = stored.offset;
+	ret->is_over = stored.is_over;
+	a->id = stored.attempt_id;
+	a->uid = stored.uid;
+	a->attempt_num = stored.attempt_num;
+	a->job_id = arena_strdup(&a->arena, stored.job_id);
 	a->started_wall_ns = (uint64_t)query_read_i64(&q);
 	a->host = arena_strdup(&a->arena, query_read_text(&q));
 	boot_id = query_read_text(&q);
@@ -564,8 +561,6 @@ static int sink_find(void *ctx, const struct log_origin *origin, struct log_curs
 	if (origin->is_copy && s->ticks)
 		tick_decoder_distrust(s->ticks);
 	r = find_row(s, origin, ret);
-	if (r == -ENOENT && !origin->is_copy)
-		r = find_host_row(s, origin, ret);
 	if (r < 0 && r != -ENOENT)
 		s->failure = r;
 	s->is_ready = ret->is_ready = r == 0 && (s->is_host || s->ready_offset == ret->offset);
@@ -634,13 +629,6 @@ static bool is_own_boot(const uint8_t boot_id[16])
 	       log_id_parse(digits, &parsed) == 0 && memcmp(parsed.bytes, boot_id, 16) == 0;
 }
 
-static bool is_own_host(const char *host)
-{
-	char own[256] = "";
-
-	return host && gethostname(own, sizeof(own) - 1) == 0 && strcmp(own, host) == 0;
-}
-
 /*
  * The lock of a log is free, and it has no end. 1: its recorder is dead, as it is one of this host
  * (of this boot, or of one before it), or has been quiet for long. 0: another host may write on,
@@ -651,6 +639,7 @@ static int sink_is_gone(void *ctx, const struct log_origin *origin)
 {
 	struct sink *s = ctx;
 	uint64_t now = clock_wall_ns(), sign_ns = origin->created_wall_ns;
+	char host[256] = "";
 	int r;
 
 	if (origin->is_copy)
@@ -661,7 +650,8 @@ static int sink_is_gone(void *ctx, const struct log_origin *origin)
 		return s->is_host || !s->attempt.is_attached;
 	if (s->is_host)
 		return folder_quiet_seconds(s->folder) > (double)QUIET_NS / 1e9;
-	if (is_own_host(s->attempt.host))
+	if (s->attempt.host && gethostname(host, sizeof(host) - 1) == 0 &&
+	    strcmp(host, s->attempt.host) == 0)
 		return 1;
 	if (s->attempt.id) {
 		r = attempt_read_last_sign(s->store, &s->attempt, &sign_ns, s->err);
@@ -816,11 +806,19 @@ static int folder_look(struct folder *f, struct store *store)
 	return r < 0 ? r : has_news;
 }
 
+/* The logs beside the database, or none. */
+static void folder_list(const char *db_path, struct folder *ret)
+{
+	if (folder_open(db_path, ret) < 0 || log_folder_list(&ret->logs) < 0)
+		ret->logs.n = ret->logs.n_names = 0;
+}
+
 bool ingest_has_logs(const char *db_path)
 {
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
 
-	return folder_open(db_path, &f) == 0 && log_folder_list(&f.logs) == 0 && f.logs.n > 0;
+	folder_list(db_path, &f);
+	return f.logs.n > 0;
 }
 
 uint64_t ingest_count_bytes(const char *db_path)
@@ -829,8 +827,7 @@ uint64_t ingest_count_bytes(const char *db_path)
 	uint64_t n = 0;
 	struct stat st;
 
-	if (folder_open(db_path, &f) < 0 || log_folder_list(&f.logs) < 0)
-		return 0;
+	folder_list(db_path, &f);
 	for (size_t i = 0; i < f.logs.n_names; i++)
 		if (fstatat(f.fd, f.logs.names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
 			n += (uint64_t)st.st_size;
@@ -847,26 +844,17 @@ bool ingest_has_news(struct store *store)
 bool ingest_is_behind(struct store *store, int64_t attempt_id)
 {
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct log_read_result read;
+	struct stored_log stored;
 	struct log_reader *r;
 	struct log_id id;
-	const char *text;
-	uint64_t offset;
 	bool is_behind;
 
-	if (query_open(store, STATEMENT_FIND_LOG_OF, &q, NULL) < 0)
-		return false;
-	query_bind_i64(&q, attempt_id);
-	if (query_step(&q, NULL) <= 0)
-		return false;
-	text = query_read_text(&q);
-	offset = (uint64_t)query_read_i64(&q);
-	if (query_read_i64(&q) || !text || log_id_parse(text, &id) < 0 ||
+	if (store_find_log_of(store, attempt_id, id.bytes, &stored, NULL) < 0 || stored.is_over ||
 	    folder_open(store->path, &f) < 0 || log_reader_open(&f.logs.real, &id, &r, NULL) < 0)
 		return false;
 	is_behind = log_read_end(r, false, NULL, NULL) > 0 ||
-		    log_read(r, offset, false, stop, NULL, &read) > 0;
+		    log_read(r, stored.offset, false, stop, NULL, &read) > 0;
 	log_reader_close(r);
 	return is_behind;
 }
@@ -876,8 +864,7 @@ size_t store_count_unreadable_logs(const char *path)
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
 	size_t n = 0;
 
-	if (folder_open(path, &f) < 0 || log_folder_list(&f.logs) < 0)
-		return 0;
+	folder_list(path, &f);
 	for (size_t i = 0; i < f.logs.n; i++) {
 		struct log_reader *r = NULL;
 
@@ -976,9 +963,8 @@ static int run_batch(struct folder *f, struct store *store, size_t *at, struct e
 	store->syncs_log = false; /* the log has it all until remove_stored() */
 	r = r < 0 ? r : txn_commit(&txn, err);
 	store->syncs_log = syncs_log;
-	if (r < 0) {
+	if (r < 0)
 		forget_rows(store);
-	}
 	return r;
 }
 

@@ -185,12 +185,9 @@ struct minute_window {
 	bool rollups_only;
 	struct process_set wanted;
 	struct minute_sums sums, gpus;
-	struct map process_of; /* id -> struct process * */
-	struct arena arena;    /* those */
-	/* the fold whose samples are added, or what is folded for it */
-	int64_t fold, recorder, first_ns, last_ns;
-	uint64_t n_ticks;
-	struct fold_times times;
+	struct map process_of;	 /* id -> struct process * */
+	struct arena arena;	 /* those */
+	struct fold_times times; /* of the fold whose samples are added */
 	struct rollup rollup;
 	struct table samples, t;
 	struct gpu_work work;
@@ -238,31 +235,20 @@ static int window_fail(const struct minute_window *m, int r, struct err *err)
 	return r == -ENOMEM ? store_no_memory(m->store, err) : r;
 }
 
-/* What cannot be read of it: the samples of a process, or its minutes of the hour. */
-static int leave_out(struct minute_window *m, enum damage_kind kind, int64_t id, uint64_t n,
-		     struct err *err)
+/* The minutes of a process, or of the GPUs, in the hour cannot be read. */
+static int leave_minutes_out(struct minute_window *m, int64_t process, uint64_t from, uint64_t to,
+			     struct err *err)
 {
-	const struct damage d = { kind, id,	     kind == DAMAGED_MINUTES ? 0 : m->recorder,
-				  n,	m->first_ns, m->last_ns };
+	const struct damage d = { .kind = DAMAGED_MINUTES,
+				  .id = (int64_t)(from / ROLLUP_MINUTES) << ROLLUP_BITS | process,
+				  .n = 1,
+				  .first_ns = minute_begin_ns(from),
+				  .last_ns = minute_begin_ns(to) - 1 };
 
 	return damage_leave_out(m->store, &d, err);
 }
 
-/* The minutes of a process, or of the GPUs, in the hour. */
-static int leave_minutes_out(struct minute_window *m, int64_t process, uint64_t from, uint64_t to,
-			     struct err *err)
-{
-	m->first_ns = minute_begin_ns(from);
-	m->last_ns = minute_begin_ns(to) - 1;
-	return leave_out(m, DAMAGED_MINUTES,
-			 (int64_t)(from / ROLLUP_MINUTES) << ROLLUP_BITS | process, 1, err);
-}
-
 /* ---- what is in it: rollups come first, so nothing is added to them yet ---- */
-
-/* A row of a table whose ids are high << 30 | process. */
-typedef int add_fn(struct minute_window *m, int64_t process, const void *data, size_t len,
-		   struct err *err);
 
 static int add_rollup(struct minute_window *m, int64_t process, const void *data, size_t len,
 		      struct err *err)
@@ -284,15 +270,49 @@ static int add_rollup(struct minute_window *m, int64_t process, const void *data
 	return window_fail(m, r, err);
 }
 
-/* A table of samples, in the ticks of m->times. */
-static int add_samples(struct minute_window *m, int64_t process, const void *data, size_t len,
-		       struct err *err)
+/* Where samples are still there, snapshots have the GPUs themselves. */
+static int add_rollups(struct minute_window *m, struct err *err)
 {
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const uint64_t from = m->sums.from, to = m->sums.to;
+	int r = 0;
+
+	if (m->rollups_only)
+		r = gpu_minutes_read_row(m->store, &m->gpus, &m->work, err);
+	if (r == -EBADMSG)
+		r = leave_minutes_out(m, GPU_MINUTES_PROCESS, from, to, err);
+	if (r == 0)
+		r = query_ask(m->store, STATEMENT_READ_ROLLUPS, &q, err,
+			      (int64_t)(from / ROLLUP_MINUTES));
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t row = query_read_i64(&q), group = row & CHUNK_PROCESS_MAX, process;
+		struct item_reader items;
+		const void *data;
+		size_t len;
+
+		r = 0;
+		if (group != group_of(group) || !process_set_has_group(&m->wanted, group))
+			continue;
+		r = query_read_pack(&q, row, &m->work.raw, err);
+		items = item_reader(&m->work.raw, group);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
+			r = process_set_has(&m->wanted, process)
+				    ? add_rollup(m, process, data, len, err)
+				    : 0;
+		if (r == -EBADMSG)
+			r = leave_minutes_out(m, group, from, to, err);
+	}
+	return r;
+}
+
+/* A table of samples, in the ticks of m->times. */
+static int add_samples(void *ctx, int64_t process, const void *data, size_t len, struct err *err)
+{
+	struct minute_window *m = ctx;
 	int r = 0;
 
 	if (table_read(data, len, m->times.n, SAMPLE_WORDS, m->times.boot_ns, &m->samples) < 0)
-		return leave_out(m, DAMAGED_SAMPLES, m->fold << CHUNK_BITS | group_of(process), 1,
-				 err);
+		return -EBADMSG;
 	for (unsigned from = 0, to; r == 0 && from < m->samples.n; from = to) {
 		struct rollup_minute *sums;
 		uint64_t minute;
@@ -306,124 +326,36 @@ static int add_samples(struct minute_window *m, int64_t process, const void *dat
 	return window_fail(m, r, err);
 }
 
-/* The rows with the groups of those that are wanted. */
-static int add_rows(struct minute_window *m, enum statement id, int64_t high, add_fn *add,
-		    struct err *err)
+static int add_fold(void *ctx, const struct fold_ref *fold, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(m->store, id, &q, err, high);
+	struct minute_window *m = ctx;
+	int r = fold_times_read(fold->times, fold->times_len, &m->t, &m->times);
 
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t row = query_read_i64(&q), group = row & CHUNK_PROCESS_MAX, process;
-		struct item_reader items;
-		const void *data;
-		size_t len;
-
-		r = 0;
-		if (group != group_of(group) || !process_set_has_group(&m->wanted, group))
-			continue;
-		r = query_read_pack(&q, row, &m->work.raw, err);
-		items = item_reader(&m->work.raw, group);
-		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
-			r = process_set_has(&m->wanted, process) ? add(m, process, data, len, err)
-								 : 0;
-		if (r == -EBADMSG && add == add_rollup)
-			r = leave_minutes_out(m, group, m->sums.from, m->sums.to, err);
-		else if (r == -EBADMSG)
-			r = leave_out(m, DAMAGED_SAMPLES, row, 1, err);
-	}
-	return r;
-}
-
-/* Where samples are still there, snapshots have the GPUs themselves. */
-static int add_rollups(struct minute_window *m, struct err *err)
-{
-	int r = 0;
-
-	if (m->rollups_only)
-		r = gpu_minutes_read_row(m->store, &m->gpus, &m->work, err);
-	if (r == -EBADMSG)
-		r = leave_minutes_out(m, GPU_MINUTES_PROCESS, m->gpus.from, m->gpus.to, err);
-	return r < 0 ? r
-		     : add_rows(m, STATEMENT_READ_ROLLUPS, (int64_t)(m->sums.from / ROLLUP_MINUTES),
-				add_rollup, err);
-}
-
-/* 1: the times of the fold's ticks are known. 0: it is damaged. */
-static int read_times(struct minute_window *m, const void *pack, size_t len, struct err *err)
-{
-	int r = fold_times_read(pack, len, &m->t, &m->times);
-
-	if (r == 0 && !fold_lasts(m->times.wall_ns, m->times.n, m->first_ns, m->last_ns))
+	if (r == 0 && !fold_lasts(m->times.wall_ns, m->times.n, fold->first_ns, fold->last_ns))
 		r = -EBADMSG;
 	if (r == -EBADMSG)
-		return leave_out(m, DAMAGED_TICKS, m->fold, m->n_ticks, err);
-	return r < 0 ? window_fail(m, r, err) : 1;
+		return fold_leave_out(m->store, fold, DAMAGED_TICKS, fold->id, fold->n_ticks, err);
+	return r < 0 ? window_fail(m, r, err)
+		     : fold_each_samples(m->store, fold, &m->wanted, add_samples, m, err);
 }
 
 static int add_folds(struct minute_window *m, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(m->store, STATEMENT_MINUTE_FOLDS, &q, err, minute_begin_ns(m->sums.from),
-			  minute_begin_ns(m->sums.to) - 1, m->wanted.job, !m->rollups_only);
+	CLEANUP(query_close) struct query folds = QUERY_INIT, tails = QUERY_INIT;
+	const int64_t first_ns = minute_begin_ns(m->sums.from);
+	const int64_t last_ns = minute_begin_ns(m->sums.to) - 1;
+	int r = query_ask(m->store, STATEMENT_MINUTE_FOLDS, &folds, err, first_ns, last_ns,
+			  m->wanted.job, !m->rollups_only);
 
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		const void *times;
-		size_t len;
-
-		m->fold = query_read_i64(&q);
-		m->recorder = query_read_i64(&q);
-		m->first_ns = query_read_i64(&q);
-		m->last_ns = query_read_i64(&q);
-		m->n_ticks = (uint64_t)query_read_i64(&q);
-		times = query_read_blob(&q, m->fold, &len);
-		r = read_times(m, times, len, err);
-		if (r > 0)
-			r = add_rows(m, STATEMENT_WALK_CHUNKS, m->fold, add_samples, err);
-	}
-	return r;
-}
-
-/* Ticks of a recorder that are not folded yet. */
-static int add_tail(struct minute_window *m, int64_t recorder, struct folded *f, struct err *err)
-{
-	int r;
-
-	m->recorder = recorder;
-	m->fold = 0;
-	while ((r = fold_read_pending(m->store, recorder, m->fold, INT64_MAX, f, err)) > 0) {
-		m->fold = f->id;
-		m->first_ns = f->first_ns;
-		m->last_ns = f->last_ns;
-		m->n_ticks = f->n_ticks;
-		r = fold_leave_out(m->store, recorder, f, minute_begin_ns(m->sums.from),
-				   minute_begin_ns(m->sums.to) - 1, err);
-		if (r == 0 && f->n_ticks > 0)
-			r = read_times(m, f->times.data, f->times.len, err);
-		for (size_t i = 0; r > 0 && i < f->n_parts; i++) {
-			const struct fold_part *part = &f->parts[i];
-			int added = 0;
-
-			if (part->list == LIST_SAMPLES && process_set_has(&m->wanted, part->key))
-				added = add_samples(m, part->key, f->bytes.data + part->at,
-						    part->len, err);
-			r = added < 0 ? added : r;
-		}
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-static int add_tails(struct minute_window *m, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(m->store, STATEMENT_WALK_TAILS, &q, err, minute_begin_ns(m->sums.from),
-			  minute_begin_ns(m->sums.to) - 1, m->wanted.job, 0);
-
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = add_tail(m, query_read_i64(&q), &f, err);
+	if (r == 0)
+		r = folds_read(&folds, add_fold, m, err);
+	if (r < 0 || m->rollups_only)
+		return r;
+	r = query_ask(m->store, STATEMENT_WALK_TAILS, &tails, err, first_ns, last_ns, m->wanted.job,
+		      0);
+	while (r == 0 && (r = query_step(&tails, err)) > 0)
+		r = folds_read_pending(m->store, query_read_i64(&tails), first_ns, last_ns,
+				       INT64_MAX, add_fold, m, err);
 	return r;
 }
 
@@ -467,8 +399,6 @@ int minute_window_read(struct minute_window *m, uint64_t from, uint64_t to, stru
 		r = add_rollups(m, err);
 	if (r == 0)
 		r = add_folds(m, err);
-	if (r == 0 && !m->rollups_only)
-		r = add_tails(m, err);
 	if (r == 0)
 		r = name_processes(m, err);
 	if (r == 0)
@@ -480,19 +410,20 @@ int minute_window_read(struct minute_window *m, uint64_t from, uint64_t to, stru
 	return r;
 }
 
-size_t minute_window_count(const struct minute_window *m)
+struct minute_rows minute_window_rows(struct minute_window *m, size_t at, bool newest_first)
 {
-	return m->sums.n;
-}
+	const struct minute_sum **rows = m->sums.sorted;
+	struct minute_rows ret = { .window = m, .first = at < m->sums.n ? at : m->sums.n };
 
-uint64_t minute_window_minute(const struct minute_window *m, size_t i)
-{
-	return m->sums.sorted[i]->minute;
-}
-
-int64_t minute_window_process(const struct minute_window *m, size_t i)
-{
-	return m->sums.sorted[i]->process;
+	if (newest_first ? ret.first == 0 : ret.first == m->sums.n)
+		return ret;
+	ret.minute = rows[newest_first ? ret.first - 1 : ret.first]->minute;
+	for (; newest_first && ret.first > 0 && rows[ret.first - 1]->minute == ret.minute; ret.n++)
+		ret.first--;
+	while (!newest_first && ret.first + ret.n < m->sums.n &&
+	       rows[ret.first + ret.n]->minute == ret.minute)
+		ret.n++;
+	return ret;
 }
 
 int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret, struct err *err)
@@ -506,7 +437,8 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 	p = (const struct process *)(uintptr_t)place;
 	*ret = (struct minute_row){ .wall_ns = sum->minute * MINUTE_NS,
 				    .attempt_num = p->attempt_num,
-				    .attempt_id = p->attempt_id };
+				    .attempt_id = p->attempt_id,
+				    .process = sum->process };
 	process_at(p, sum->sums.last_tick, &ret->last);
 	if (rollup_minute_tell(&sum->sums, ret) == 0)
 		return 1;
@@ -546,7 +478,6 @@ struct minute_iter {
 	uint64_t width;	      /* of windows, at most */
 	size_t n_told;	      /* rows of the window */
 	struct minute_row row;
-	int64_t process;
 };
 
 void minute_iter_close(struct minute_iter **iter)
@@ -645,12 +576,11 @@ int minute_iter_next(struct minute_iter *w, struct err *err)
 	int r = 0;
 
 	while (r == 0) {
-		size_t n = minute_window_count(w->window), i = w->n_told;
+		size_t n = w->window->sums.n, i = w->n_told;
 
 		if (i < n) {
 			i = w->newest_first ? n - 1 - i : i;
 			w->n_told++;
-			w->process = minute_window_process(w->window, i);
 			r = minute_window_row(w->window, i, &w->row, err);
 			continue;
 		}
@@ -665,11 +595,6 @@ int minute_iter_next(struct minute_iter *w, struct err *err)
 const struct minute_row *minute_iter_row(const struct minute_iter *w)
 {
 	return &w->row;
-}
-
-int64_t minute_iter_process(const struct minute_iter *w)
-{
-	return w->process;
 }
 
 int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,

@@ -24,6 +24,7 @@ struct minute_row {
 	uint64_t wall_ns; /* when the minute begins */
 	int attempt_num;
 	int64_t attempt_id;
+	int64_t process; /* its row */
 	uint64_t n_samples;
 	struct sample_averages avg;
 	struct proc_sample min, max; /* of what has an average; all else is unknown */

@@ -269,12 +269,12 @@ static void free_fold(struct open_fold **fold)
 	open_fold_free(*fold);
 }
 
-static struct open_fold *open_fold_new(int64_t id)
+static struct open_fold *open_fold_new(void)
 {
 	struct open_fold *fold = calloc(1, sizeof(*fold));
 
 	if (fold)
-		*fold = (struct open_fold){ .id = id, .blob = BUF_INIT, .is_whole = true };
+		*fold = (struct open_fold){ .blob = BUF_INIT, .is_whole = true };
 	return fold;
 }
 
@@ -285,29 +285,19 @@ bool fold_tick_is_before(const struct fold_tick *a, const struct fold_tick *b)
 	return a->wall_ns < b->wall_ns || (a->wall_ns == b->wall_ns && a->id < b->id);
 }
 
-/* Of what is damaged no more is known than of the whole fold: when it was. */
-static int leave_out(struct store *store, const struct open_fold *fold, enum damage_kind kind,
-		     int64_t id, uint64_t n, struct err *err)
-{
-	const struct damage d = {
-		kind, id, fold->recorder, n, fold->first_ns, fold->last_ns,
-	};
-
-	return damage_leave_out(store, &d, err);
-}
-
 /* The head, from the blob, and which ticks are told. */
-static int read_head(struct store *store, struct open_fold *fold, const void *times, size_t len,
-		     const struct fold_filter *filter, struct err *err)
+static int read_head(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
+		     struct err *err)
 {
 	const uint64_t *wall_ns = fold->head.columns[HOST_WALL_NS];
 	int64_t ids[CODEC_ROWS];
-	int r = fold_read_times(times, len, ids, &fold->head);
+	int r = fold_read_times(fold->ref.times, fold->ref.times_len, ids, &fold->head);
 
-	if (r == 0 && !fold_lasts(wall_ns, fold->head.n, fold->first_ns, fold->last_ns))
+	if (r == 0 && !fold_lasts(wall_ns, fold->head.n, fold->ref.first_ns, fold->ref.last_ns))
 		r = -EBADMSG;
 	if (r == -EBADMSG) /* it has no ticks to tell */
-		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
+		return fold_leave_out(store, &fold->ref, DAMAGED_TICKS, fold->ref.id,
+				      fold->ref.n_ticks, err);
 	if (r == 0 && fold->is_whole)
 		r = fold_read_head(&fold->things, fold->blob.data, fold->blob.len, &fold->head,
 				   &fold->strings);
@@ -315,7 +305,8 @@ static int read_head(struct store *store, struct open_fold *fold, const void *ti
 		return store_no_memory(store, err);
 	fold->is_whole &= r == 0;
 	if (!fold->is_whole)
-		r = leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded, err);
+		r = fold_leave_out(store, &fold->ref, DAMAGED_THINGS, fold->ref.id,
+				   fold->ref.n_ticks, err);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < fold->head.n; i++) {
@@ -340,7 +331,7 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const char *text;
-	int r = query_first(store, STATEMENT_WALK_RECORDER, &q, err, fold->recorder);
+	int r = query_first(store, STATEMENT_WALK_RECORDER, &q, err, fold->ref.recorder);
 
 	if (r <= 0)
 		return r;
@@ -355,37 +346,47 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 	return text && !fold->job_id ? store_no_memory(store, err) : 0;
 }
 
-/* A process that is wanted: the query stands at p.id of WALK_PROCESS. */
-static int add_process(struct query *q, struct open_fold *fold, const struct fold_filter *filter,
-		       const void *data, size_t len, struct table *t, struct err *err)
+/* What adding a process needs. */
+struct adding {
+	struct store *store;
+	struct open_fold *fold;
+	const struct fold_filter *filter;
+	struct table t;
+};
+
+static int add_process(void *ctx, int64_t process, const void *data, size_t len, struct err *err)
 {
-	unsigned n_words = filter->n_words ? filter->n_words : SAMPLE_WORDS;
+	struct adding *adding = ctx;
+	struct store *store = adding->store;
+	struct open_fold *fold = adding->fold;
+	struct table *t = &adding->t;
+	unsigned n_words = adding->filter->n_words ? adding->filter->n_words : SAMPLE_WORDS;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct fold_process *p;
 	ssize_t n_read;
-	int r;
+	int r = query_first(store, STATEMENT_WALK_PROCESS, &q, err, process);
 
+	if (r <= 0) /* it is gone */
+		return r;
 	if (ARRAY_RESERVE(fold->processes, fold->cap, fold->n_processes + 1) < 0)
-		return store_no_memory(q->store, err);
-	p = memset(&fold->processes[fold->n_processes++], 0, sizeof(*p));
-	r = process_read(q, &fold->arena, &p->process, err);
+		return store_no_memory(store, err);
+	p = memset(&fold->processes[fold->n_processes], 0, sizeof(*p));
+	r = process_read(&q, &fold->arena, &p->process, err);
 	if (r < 0)
 		return r;
 	n_read = table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t);
-	r = n_read < 0 || fold->n_rows + t->n > MAX_ROWS ? -EBADMSG : 0;
-	if (r == 0 && n_words == SAMPLE_WORDS && fold->is_whole) /* their names are in the head */
+	if (n_read < 0 || fold->n_rows + t->n > MAX_ROWS)
+		return -EBADMSG;
+	if (n_words == SAMPLE_WORDS && fold->is_whole) /* their names are in the head */
 		r = fold_calls_read((const char *)data + n_read, len - (size_t)n_read, fold->head.n,
 				    &fold->strings, &fold->arena, &p->calls);
-	if (r == -ENOMEM)
-		return store_no_memory(q->store, err);
-	if (r < 0) {
-		fold->n_processes--;
-		return leave_out(q->store, fold, DAMAGED_SAMPLES,
-				 fold->id << CHUNK_BITS | group_of(p->process.id), 1, err);
-	}
-	fold->n_rows += t->n;
+	if (r < 0)
+		return r == -ENOMEM ? store_no_memory(store, err) : r;
 	p->rows = arena_alloc(&fold->arena, t->n * sizeof(*p->rows));
 	if (!p->rows)
-		return store_no_memory(q->store, err);
+		return store_no_memory(store, err);
+	fold->n_rows += t->n;
+	fold->n_processes++;
 	if (n_words < SAMPLE_WORDS) /* words that were not read are unknown */
 		memset(p->rows, 0xff, t->n * sizeof(*p->rows));
 	memset(p->row_of, NO_ROW, sizeof(p->row_of));
@@ -397,68 +398,27 @@ static int add_process(struct query *q, struct open_fold *fold, const struct fol
 	return 0;
 }
 
-static int add_part(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
-		    int64_t process, const void *data, size_t len, struct table *t, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = !filter->wanted || process_set_has(filter->wanted, process)
-			? query_first(store, STATEMENT_WALK_PROCESS, &q, err, process)
-			: 0;
-
-	return r > 0 ? add_process(&q, fold, filter, data, len, t, err) : r;
-}
-
-static int read_chunks(struct store *store, struct open_fold *fold,
-		       const struct fold_filter *filter, struct table *t, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(buf_release) struct buf raw = BUF_INIT;
-	int r = query_ask(store, STATEMENT_WALK_CHUNKS, &q, err, fold->id);
-
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q), process;
-		struct item_reader items;
-		const void *data;
-		size_t len;
-
-		r = 0;
-		if (filter->wanted &&
-		    !process_set_has_group(filter->wanted, group_of(id & CHUNK_PROCESS_MAX)))
-			continue;
-		r = query_read_pack(&q, id, &raw, err);
-		items = item_reader(&raw, id & CHUNK_PROCESS_MAX);
-		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
-			r = add_part(store, fold, filter, process, data, len, t, err);
-		if (r == -EBADMSG)
-			r = leave_out(store, fold, DAMAGED_SAMPLES, id, 1, err);
-	}
-	return r;
-}
-
 /* ---- opening ---- */
 
-/* The blob is there. folded: where the samples are; NULL: in chunks. */
-static int finish(struct store *store, struct open_fold **fold, const void *times, size_t len,
-		  const struct folded *folded, const struct fold_filter *filter,
+/* The blob is there. */
+static int finish(struct store *store, struct open_fold **fold, const struct fold_filter *filter,
 		  struct open_fold **ret, struct err *err)
 {
-	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
-	int r = !t || buf_error(&(*fold)->blob) < 0
-			? store_no_memory(store, err)
-			: read_head(store, *fold, times, len, filter, err);
+	CLEANUP(free_ptr) struct adding *adding = malloc(sizeof(*adding));
+	int r = !adding || buf_error(&(*fold)->blob) < 0 ? store_no_memory(store, err)
+							 : read_head(store, *fold, filter, err);
 
 	if (r < 0 || (*fold)->n_ticks == 0)
 		return r;
+	adding->store = store;
+	adding->fold = *fold;
+	adding->filter = filter;
 	r = read_recorder(store, *fold, err);
-	if (r == 0 && !filter->heads_only && !folded)
-		r = read_chunks(store, *fold, filter, t, err);
-	for (size_t i = 0; r == 0 && !filter->heads_only && folded && i < folded->n_parts; i++) {
-		const struct fold_part *part = &folded->parts[i];
-
-		if (part->list == LIST_SAMPLES)
-			r = add_part(store, *fold, filter, part->key, folded->bytes.data + part->at,
-				     part->len, t, err);
-	}
+	if (r == 0 && !filter->heads_only)
+		r = fold_each_samples(store, &(*fold)->ref, filter->wanted, add_process, adding,
+				      err);
+	(*fold)->ref.times = NULL; /* borrowed, as this was: */
+	(*fold)->ref.pending = NULL;
 	if (r == 0)
 		*ret = TAKE_PTR(*fold);
 	return r;
@@ -468,58 +428,57 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 		   struct open_fold **ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	const void *times;
-	size_t len;
+	CLEANUP(free_fold) struct open_fold *fold = open_fold_new();
 	int r = fold ? query_first(store, STATEMENT_WALK_FOLD, &q, err, id)
 		     : store_no_memory(store, err);
 
 	*ret = NULL;
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
-	fold->recorder = query_read_i64(&q);
-	fold->first_ns = query_read_i64(&q);
-	fold->last_ns = query_read_i64(&q);
-	fold->n_recorded = (uint64_t)query_read_i64(&q);
-	times = query_read_blob(&q, id, &len);
+	fold->ref.id = id;
+	fold->ref.recorder = query_read_i64(&q);
+	fold->ref.first_ns = query_read_i64(&q);
+	fold->ref.last_ns = query_read_i64(&q);
+	fold->ref.n_ticks = (uint64_t)query_read_i64(&q);
+	fold->ref.times = query_read_blob(&q, id, &fold->ref.times_len);
 	r = query_read_pack(&q, id, &fold->blob, err);
 	fold->is_whole = r == 0;
-	return r == -ENOMEM ? r : finish(store, &fold, times, len, NULL, filter, ret, err);
+	return r == -ENOMEM ? r : finish(store, &fold, filter, ret, err);
+}
+
+struct opening {
+	struct store *store;
+	const struct fold_filter *filter;
+	struct open_fold **list;
+};
+
+static int open_pending(void *ctx, const struct fold_ref *ref, struct err *err)
+{
+	const struct opening *opening = ctx;
+	CLEANUP(free_fold) struct open_fold *fold = open_fold_new();
+	struct open_fold *opened = NULL;
+	int r;
+
+	if (!fold)
+		return store_no_memory(opening->store, err);
+	fold->ref = *ref;
+	buf_add(&fold->blob, ref->pending->head.data, ref->pending->head.len);
+	r = finish(opening->store, &fold, opening->filter, &opened, err);
+	if (opened) {
+		opened->next = *opening->list;
+		*opening->list = opened;
+	}
+	return r;
 }
 
 int open_fold_read_pending(struct store *store, int64_t recorder, const struct fold_filter *filter,
 			   struct open_fold **list, struct err *err)
 {
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
-	int r;
+	struct opening opening = { store, filter, list };
 
-	while ((r = fold_read_pending(store, recorder, after_id, filter->last_id, &f, err)) > 0) {
-		CLEANUP(free_fold) struct open_fold *fold = open_fold_new(f.id);
-		struct open_fold *opened = NULL;
-
-		after_id = f.id;
-		r = fold ? fold_leave_out(store, recorder, &f, query_as_i64(filter->since_wall_ns),
-					  query_as_i64(filter->until_wall_ns), err)
-			 : store_no_memory(store, err);
-		if (r < 0)
-			return r;
-		if (f.n_ticks == 0)
-			continue;
-		fold->recorder = recorder;
-		fold->first_ns = f.first_ns;
-		fold->last_ns = f.last_ns;
-		fold->n_recorded = f.n_ticks;
-		buf_add(&fold->blob, f.head.data, f.head.len);
-		r = finish(store, &fold, f.times.data, f.times.len, &f, filter, &opened, err);
-		if (opened) {
-			opened->next = *list;
-			*list = opened;
-		}
-		if (r < 0)
-			return r;
-	}
-	return r;
+	return folds_read_pending(store, recorder, query_as_i64(filter->since_wall_ns),
+				  query_as_i64(filter->until_wall_ns), filter->last_id,
+				  open_pending, &opening, err);
 }
 
 /* ---- a tick of it ---- */
@@ -555,8 +514,8 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
 	    0)
 		return 1;
-	return leave_out(store, fold, DAMAGED_SAMPLES,
-			 fold->id << CHUNK_BITS | group_of(p->process.id), 1, err);
+	return fold_leave_out(store, &fold->ref, DAMAGED_SAMPLES,
+			      fold->ref.id << CHUNK_BITS | group_of(p->process.id), 1, err);
 }
 
 /* GPUs, cgroups, and progress, which is that of the recorder's attempt. */
@@ -590,7 +549,7 @@ static int tell_things(const struct open_fold *fold, struct snapshot *ret)
 		}
 	}
 	for (size_t i = 0; fold->job_id && i < ret->n_progress; i++) {
-		ret->progress[i].attempt_id = fold->recorder;
+		ret->progress[i].attempt_id = fold->ref.recorder;
 		ret->progress[i].attempt_num = fold->attempt_num;
 		ret->progress[i].uid = fold->uid;
 	}
@@ -610,13 +569,7 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 		ret->pressure_level =
 			arena_strdup(&ret->arena, fold->strings.items[words[HEAD_LEVEL]]);
 	r = host_from_words(words, ret);
-	/*
-	 * A tick of a daemon names the daemon: one that does not is a closer look at one job. Looks
-	 * are few, so where all names are lost to damage it is taken for one of the host.
-	 */
-	ret->covers = fold->recorder > 0		       ? COVERS_JOB
-		      : ret->daemon_pid > 0 || !fold->is_whole ? COVERS_HOST
-							       : COVERS_LOOK;
+	ret->covers = COVERS_JOB;
 	return r;
 }
 
@@ -648,7 +601,9 @@ static int settle(struct store *store, const struct open_fold *fold, int r, stru
 {
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
-	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, open_fold_tick(fold)->id, 1, err) : 0;
+	return r < 0 ? fold_leave_out(store, &fold->ref, DAMAGED_THINGS, open_fold_tick(fold)->id,
+				      1, err)
+		     : 0;
 }
 
 int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
@@ -656,14 +611,11 @@ int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsign
 {
 	int r = parts & FOLD_HOST ? settle(store, fold, tell_host(fold, ret), err) : 0;
 
-	ret->recorder = fold->recorder;
+	ret->recorder = fold->ref.recorder;
 	if (r == 0 && parts & FOLD_THINGS && fold->is_whole)
 		r = settle(store, fold, tell_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)
 		r = tell_processes(store, fold, parts, ret, err);
-	if (r == 0 && ret->covers == COVERS_JOB)
-		ret->covered_job = fold->job_id;
-	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0 && fold->is_whole)
-		ret->covered_job = ret->processes[0].job_id;
+	ret->covered_job = fold->job_id;
 	return r;
 }

@@ -49,14 +49,6 @@ static int leave_of(struct store *store, struct phase_mark *mark, pid_t pid, str
 	return r;
 }
 
-static bool may_leave(const struct phase_mark *mark, pid_t pid, int rank)
-{
-	if (!mark->are_kin)
-		return false;
-	return (rank >= 0 && rank == mark->phase.rank) ||
-	       mark->are_kin(mark->ctx, pid, mark->phase.pid);
-}
-
 /* The one other process whose phase it may be; 0: none, or which of them? */
 static int find_other(struct store *store, struct phase_mark *mark, pid_t *ret, struct err *err)
 {
@@ -69,7 +61,8 @@ static int find_other(struct store *store, struct phase_mark *mark, pid_t *ret, 
 		int rank = query_is_null(&q) ? RANK_NONE : (int)query_read_i64(&q);
 
 		mark->entered_by = pid;
-		if (may_leave(mark, pid, rank))
+		if (mark->are_kin && ((rank >= 0 && rank == mark->phase.rank) ||
+				      mark->are_kin(mark->ctx, pid, mark->phase.pid)))
 			*ret = n++ == 0 ? pid : 0;
 	}
 	return r;

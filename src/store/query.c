@@ -42,6 +42,7 @@ static int column_bind(const struct column *c, sqlite3_stmt *stmt, int index, co
 
 	switch (c->type) {
 	case COLUMN_U64:
+	case COLUMN_BITS_OR_NONE:
 		if (!u64_known(*(const uint64_t *)field))
 			return sqlite3_bind_null(stmt, index);
 		__attribute__((fallthrough));
@@ -76,6 +77,15 @@ static int column_bind(const struct column *c, sqlite3_stmt *stmt, int index, co
 		break;
 	case COLUMN_EVENT_TYPE:
 		s = event_type_name(*(const enum event_type *)field);
+		break;
+	case COLUMN_ANOMALY_TYPE:
+		s = anomaly_type_name(*(const enum anomaly_type *)field);
+		break;
+	case COLUMN_SEVERITY:
+		s = severity_name(*(const enum severity *)field);
+		break;
+	case COLUMN_CHANGE:
+		s = episode_change_name(*(const enum episode_change *)field);
 		break;
 	case N_COLUMN_TYPES:
 		break;
@@ -116,13 +126,15 @@ static int column_read(const struct column *c, sqlite3_stmt *stmt, int index, vo
 {
 	const bool is_null = sqlite3_column_type(stmt, index) == SQLITE_NULL;
 	void *field = (char *)to + c->offset;
-	const char *name;
+	const char *name =
+		c->type >= COLUMN_OUTCOME ? (const char *)sqlite3_column_text(stmt, index) : NULL;
 	sqlite3_int64 v;
 
 	switch (c->type) {
 	case COLUMN_U64:
 	case COLUMN_BITS:
-		*(uint64_t *)field = c->type == COLUMN_U64 && is_null
+	case COLUMN_BITS_OR_NONE:
+		*(uint64_t *)field = c->type != COLUMN_BITS && is_null
 					     ? U64_UNKNOWN
 					     : (uint64_t)sqlite3_column_int64(stmt, index);
 		return 0;
@@ -145,19 +157,23 @@ static int column_read(const struct column *c, sqlite3_stmt *stmt, int index, vo
 	case COLUMN_CHARS:
 		return read_string(c, stmt, index, field, arena);
 	case COLUMN_OUTCOME:
+		*(enum outcome *)field = outcome_from_name(name);
+		return 0;
 	case COLUMN_EVIDENCE:
+		*(enum evidence *)field = evidence_from_name(name);
+		return 0;
 	case COLUMN_EVENT_TYPE:
+		return event_type_from_name(name, field) < 0 ? -EBADMSG : 0;
+	case COLUMN_ANOMALY_TYPE:
+		return anomaly_type_from_name(name, field) < 0 ? -EBADMSG : 0;
+	case COLUMN_SEVERITY:
+		return severity_from_name(name, field) < 0 ? -EBADMSG : 0;
+	case COLUMN_CHANGE:
+		return episode_change_from_name(name, field) < 0 ? -EBADMSG : 0;
 	case N_COLUMN_TYPES:
 		break;
 	}
-	name = (const char *)sqlite3_column_text(stmt, index);
-	if (c->type == COLUMN_EVENT_TYPE)
-		return event_type_from_name(name, field) < 0 ? -EBADMSG : 0;
-	if (c->type == COLUMN_OUTCOME)
-		*(enum outcome *)field = outcome_from_name(name);
-	else
-		*(enum evidence *)field = evidence_from_name(name);
-	return 0;
+	return -EBADMSG;
 }
 
 /* ---- statements ---- */
@@ -235,7 +251,8 @@ void query_bind_columns(struct query *q, const struct columns *columns, const vo
 	for (size_t i = 0; i < columns->n; i++) {
 		const struct column *c = &columns->items[i];
 
-		note(q, column_bind(c, q->stmt, ++q->next, from));
+		if (c->name)
+			note(q, column_bind(c, q->stmt, ++q->next, from));
 	}
 }
 
@@ -294,7 +311,7 @@ int query_read_columns(struct query *q, const struct columns *columns, void *to,
 {
 	for (size_t i = 0; i < columns->n; i++) {
 		const struct column *c = &columns->items[i];
-		int r = column_read(c, q->stmt, q->next++, to, arena);
+		int r = c->name ? column_read(c, q->stmt, q->next++, to, arena) : 0;
 
 		if (r == -EBADMSG)
 			return store_damaged(q->store, c->name, err);

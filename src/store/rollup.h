@@ -144,8 +144,9 @@ void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_
  *
  *	r = minute_window_new(store, &filter, &w, err);
  *	r = minute_window_read(w, from, to, err);
- *	for (size_t i = 0; i < minute_window_count(w); i++)
- *		… minute_window_row(w, i, &row, err) …
+ *	rows = minute_window_rows(w, 0, false);
+ *	for (size_t i = 0; i < rows.n; i++)
+ *		… minute_window_row(w, rows.first + i, &row, err) …
  *
  * All of a window is read as of one moment, so it makes no difference what of it has
  * become rollups by then. What is damaged is left out (damage.h).
@@ -172,17 +173,24 @@ bool minute_window_is_empty(const struct minute_window *w);
  */
 int minute_window_read(struct minute_window *w, uint64_t from, uint64_t to, struct err *err);
 
-/* Rows by minute, then as processes were first seen. Their pointers live until the next read. */
-size_t minute_window_count(const struct minute_window *w);
-uint64_t minute_window_minute(const struct minute_window *w, size_t i);
-int64_t minute_window_process(const struct minute_window *w, size_t i); /* its row */
+/* Rows of one minute: those of the window from first on. */
+struct minute_rows {
+	struct minute_window *window;
+	size_t first, n;
+	uint64_t minute; /* unix time by MINUTE_NS */
+};
+
+/* Those from this row on; newest_first: those that end before it. n is 0 if there are none. Rows
+ * stand by minute, then as processes were first seen. */
+struct minute_rows minute_window_rows(struct minute_window *w, size_t at, bool newest_first);
 
 /* With rollups_only: the host's GPUs in this minute, into a snapshot that has none; NULL: none was
  * seen. */
 int minute_window_gpus(struct minute_window *w, uint64_t minute, struct snapshot *ret,
 		       struct err *err);
 
-/* 1: the row. 0: it is not told, as its process is gone, or it makes no sense. */
+/* 1: the row; its pointers live until the next read. 0: it is not told, as its process is gone, or
+ * it makes no sense. */
 int minute_window_row(struct minute_window *w, size_t i, struct minute_row *ret, struct err *err);
 
 /* ---- minutes in the order of time or against it, one row after the other ---- */
@@ -198,4 +206,3 @@ int minute_iter_next(struct minute_iter *iter, struct err *err);
 
 /* Its pointers live until the next step. */
 const struct minute_row *minute_iter_row(const struct minute_iter *iter);
-int64_t minute_iter_process(const struct minute_iter *iter); /* its row */

@@ -121,25 +121,13 @@ size_t store_count_unreadable_logs(const char *path);
 int store_write_sheets(struct store *store, const struct attempt *a,
 		       const struct sheet_record *sheets, size_t n, struct err *err);
 
-/* One tick: the host's values, and the samples of the attempts' processes. */
-struct tick_record {
-	const struct snapshot *snap;	       /* processes of other jobs, by name, are left out */
-	const struct attempt *const *attempts; /* as they were begun */
-	size_t n_attempts;
-	const struct series_point *points; /* of each attempt, for charts; NULL: none */
-	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
-	size_t n_events;
-};
-
 /*
- * In one transaction. The recorder is who looks: the runner of an attempt (its
- * id) or a daemon (its id, negative). A handle is used by one recorder at
- * a time; another one may take turns, which costs room.
+ * One tick of an attempt, in one transaction: the host's values, and the samples of its processes;
+ * those of other jobs, by name, are left out. point is for charts; NULL: there is none.
  */
-int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
-		     struct err *err);
+int store_write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
+		     const struct series_point *point, struct err *err);
 
-/* Events of an attempt whose ticks somebody else writes. */
 int store_write_events(struct store *store, const struct attempt *a,
 		       const struct proc_event *events, size_t n, struct err *err);
 

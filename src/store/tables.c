@@ -58,13 +58,6 @@ static const struct column event_sql_items[] = {
 };
 const struct columns event_sql_columns = COLUMNS(event_sql_items);
 
-static const struct column event_owner_items[] = {
-	COLUMN(event_row, attempt_id, COLUMN_BITS),
-	COLUMN(event_row, uid, COLUMN_U64),
-	COLUMN(event_row, is_attached, COLUMN_FLAG),
-};
-const struct columns event_owner_columns = COLUMNS(event_owner_items);
-
 /* ---- what the report says besides ---- */
 
 static const struct column phase_row_items[] = {
@@ -271,9 +264,6 @@ struct statement_row {
 /* No fold lasts longer: 120 ticks of which none lies an hour behind the one before. */
 #define FOLD_MAX_NS "432000000000000"
 
-/* How many, and about how many bytes. */
-#define COUNT_AND_SIZE(bytes) "SELECT count(*), sum(" bytes ") FROM "
-
 /* A slice of what is to go; which may order them. */
 #define DELETE_SOME(table, which) \
 	"DELETE FROM " table " WHERE id IN (SELECT id FROM " table " WHERE " which " LIMIT ?2)"
@@ -370,20 +360,15 @@ static void add_word(struct buf *out, const struct word *word, const struct stat
 		const struct part *part = &row->parts[i];
 
 		for (size_t k = 0; k < part->columns->n; k++) {
+			const char *name = part->columns->items[k].name;
+
+			if (!name)
+				continue;
 			buf_add_str(out, comma);
-			word->add(out, part->prefix, part->columns->items[k].name);
+			word->add(out, part->prefix, name);
 			comma = ", ";
 		}
 	}
-}
-
-/* The word that p begins with; NULL: none. */
-static const struct word *find_word(const char *p)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strncmp(p, words[i].text, strlen(words[i].text)) == 0)
-			return &words[i];
-	return NULL;
 }
 
 void statement_write(enum statement id, struct buf *out)
@@ -392,9 +377,13 @@ void statement_write(enum statement id, struct buf *out)
 	const char *p = row->text;
 
 	while (*p) {
-		const struct word *word = *p == '@' ? find_word(p) : NULL;
-		size_t plain = word ? 0 : 1 + strcspn(p + 1, "@");
+		const struct word *word = NULL;
+		size_t plain;
 
+		for (size_t i = 0; !word && i < ARRAY_SIZE(words); i++)
+			if (strncmp(p, words[i].text, strlen(words[i].text)) == 0)
+				word = &words[i];
+		plain = word ? 0 : 1 + strcspn(p + 1, "@");
 		buf_add(out, p, plain);
 		if (word)
 			add_word(out, word, row);

@@ -15,7 +15,6 @@ extern const struct columns attempt_name_columns; /* which one it is: only read 
 
 extern const struct columns process_call_columns;  /* of it, its system calls and whose they are */
 extern const struct columns process_total_columns; /* of it, what samples can raise */
-extern const struct columns event_owner_columns;   /* struct event_row, of the attempt */
 extern const struct columns phase_row_columns;	   /* struct phase_row, but for its phase */
 extern const struct columns event_sql_columns;	   /* the same without the type */
 

@@ -12,23 +12,6 @@
 #include "store/query.h"
 #include "store/tables.h"
 
-/* The attempt of this job. One of the same pointer comes first: jobs of one name may run at once.
- */
-static const struct attempt *find_owner(const struct tick_record *record, const char *job_id)
-{
-	const struct attempt *found = NULL;
-
-	for (size_t i = 0; job_id && i < record->n_attempts; i++) {
-		const struct attempt *a = record->attempts[i];
-
-		if (a->job_id == job_id)
-			return a;
-		if (!found && strcmp(a->job_id, job_id) == 0)
-			found = a;
-	}
-	return found;
-}
-
 /* ---- which row each process has ---- */
 
 /* More than a host has at once; beyond it the cache starts anew instead of growing for ever. */
@@ -88,21 +71,19 @@ static int refuse_full(const struct store *store, const char *what, struct err *
 		       store->path, what);
 }
 
-/* The rows of the attempts' processes, as they stand in the snapshot. */
-static int list_processes(struct store *store, const struct tick_record *record, size_t *ret_n,
-			  struct err *err)
+/* The rows of the attempt's processes, as they stand in the snapshot. */
+static int list_processes(struct store *store, const struct attempt *a, const struct snapshot *snap,
+			  size_t *ret_n, struct err *err)
 {
-	const struct snapshot *snap = record->snap;
 	struct tick_writing *w = &store->writing;
 	size_t n = 0;
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
-		const struct attempt *a = find_owner(record, p->job_id);
 		int64_t id = 0;
 		int r;
 
-		if (!a)
+		if (!p->job_id || strcmp(p->job_id, a->job_id) != 0)
 			continue;
 		r = see_process(store, a->id, p, &id, err);
 		if (r == 0 && id > CHUNK_PROCESS_MAX)
@@ -117,45 +98,18 @@ static int list_processes(struct store *store, const struct tick_record *record,
 	return 0;
 }
 
-/* By the attempts' rows, each once; also those without a point: they were watched. */
-static int fill_points(struct tick *t, const struct tick_record *record)
-{
-	for (int64_t last = 0, next;; last = next) {
-		size_t at = 0;
-		uint64_t *words;
-
-		next = INT64_MAX;
-		for (size_t i = 0; i < record->n_attempts; i++) {
-			int64_t id = record->attempts[i]->id;
-
-			if (id <= last || id >= next)
-				continue;
-			next = id;
-			at = i;
-		}
-		if (next == INT64_MAX)
-			return 0;
-		words = tick_add(t, LIST_POINTS, next);
-		if (!words)
-			return -ENOMEM;
-		if (record->points)
-			point_to_words(&record->points[at], words);
-		else
-			memset(words, 0xff, POINT_WORDS * sizeof(*words)); /* all unknown */
-	}
-}
-
 /* The tick with n of the listed processes, into store->writing.bytes. */
-static int encode_tick(struct store *store, const struct tick_record *record, size_t n,
-		       struct err *err)
+static int encode_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
+		       const struct series_point *point, size_t n, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct tick_writing *w = &store->writing;
 	int64_t before_ns = (int64_t)w->before.head[HOST_WALL_NS];
+	uint64_t *words;
 	int r = 1;
 
 	if (w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES ||
-	    fold_has_gap(before_ns, (int64_t)record->snap->wall_ns))
+	    fold_has_gap(before_ns, (int64_t)snap->wall_ns))
 		w->before_id = 0;
 	/* Retention folds what a recorder has left, also that of one that was only asleep. */
 	if (w->before_id)
@@ -166,94 +120,61 @@ static int encode_tick(struct store *store, const struct tick_record *record, si
 		w->before_id = 0;
 	tick_reset(&w->now);
 	buf_reset(&w->bytes);
-	if (tick_fill_host(&w->now, record->snap) < 0 || fill_points(&w->now, record) < 0 ||
-	    tick_fill_samples(&w->now, &w->call_names, record->snap, w->listed, n) < 0)
+	words = tick_fill_host(&w->now, snap) < 0 ? NULL : tick_add(&w->now, LIST_POINTS, a->id);
+	if (!words)
+		return store_no_memory(store, err);
+	if (point)
+		point_to_words(point, words);
+	else
+		memset(words, 0xff, POINT_WORDS * sizeof(*words)); /* all unknown */
+	if (tick_fill_samples(&w->now, &w->call_names, snap, w->listed, n) < 0)
 		return store_no_memory(store, err);
 	tick_write(&w->bytes, &w->now, w->before_id ? &w->before : NULL, w->before_id);
 	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;
 }
 
-static int write_tick(struct store *store, const struct tick_record *record, int64_t *ret_id,
-		      struct err *err)
+/* What is written so far becomes a fold, where it is enough. */
+static int fold_if_due(struct store *store, struct err *err)
+{
+	struct tick_writing *w = &store->writing;
+	int r = 0;
+
+	if (w->n_pending >= 0)
+		w->n_pending++;
+	else
+		r = query_read_number(store, STATEMENT_COUNT_TICKS, w->recorder, &w->n_pending,
+				      err);
+	if (r < 0 || (w->n_pending < FOLD_TICKS && w->segment_bytes < FOLD_BYTES))
+		return r < 0 ? r : 0;
+	w->before_id = 0;
+	w->n_pending = -1;
+	return fold_all(store, w->recorder, err);
+}
+
+static int write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
+		      const struct series_point *point, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	uint64_t wall_ns = record->snap->wall_ns;
-	const struct tick_writing *w = &store->writing;
+	uint64_t wall_ns = snap->wall_ns;
+	struct tick_writing *w = &store->writing;
+	struct tick written;
+	int64_t id;
 	size_t n = 0;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
-		r = list_processes(store, record, &n, err);
+		r = list_processes(store, a, snap, &n, err);
 	if (r == 0)
-		r = encode_tick(store, record, n, err);
+		r = encode_tick(store, a, snap, point, n, err);
 	if (r == 0)
 		r = query_put(store, STATEMENT_ADD_TICK, err, V_I64(w->recorder),
 			      V_I64_IF(u64_known(wall_ns), (int64_t)wall_ns),
 			      V_BLOB((int64_t)wall_ns, w->bytes.data, w->bytes.len));
-	*ret_id = sqlite3_last_insert_rowid(store->db);
-	if (r == 0 && *ret_id > TICK_ID_MAX)
+	id = sqlite3_last_insert_rowid(store->db);
+	if (r == 0 && id > TICK_ID_MAX)
 		r = refuse_full(store, "ticks", err);
-	for (size_t i = 0; r == 0 && i < record->n_events; i++) { /* each to its job's attempt */
-		const struct proc_event *ev = &record->events[i];
-		const struct attempt *a = find_owner(record, ev->job_id);
-
-		a = !a && record->n_attempts == 1 ? record->attempts[0] : a;
-		if (a)
-			r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, ev, 1,
-				       sizeof(*ev), err);
-	}
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
-/* ---- what is written so far ---- */
-
-/* The tick is safe by now, so a fold that fails is no failure: it is tried again later. But in a
- * batch it may have done half of it. */
-static int fold_if_due(struct store *store, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	struct tick_writing *w = &store->writing;
-	int r;
-
-	if (w->n_pending >= 0)
-		w->n_pending++;
-	else if (query_read_number(store, STATEMENT_COUNT_TICKS, w->recorder, &w->n_pending, NULL) <
-		 0)
-		return 0;
-	if (w->n_pending < w->n_fold && w->segment_bytes < FOLD_BYTES)
-		return 0;
-	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	if (r == 0)
-		r = fold_all(store, w->recorder, err);
-	if (r == 0)
-		r = txn_commit(&txn, err);
-	w->before_id = 0;
-	w->n_fold = r < 0 ? w->n_pending + FOLD_TICKS / 4 : FOLD_TICKS;
-	w->n_pending = r < 0 ? w->n_pending : -1;
-	return store->is_batch ? r : 0;
-}
-
-int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
-		     struct err *err)
-{
-	struct tick_writing *w = &store->writing;
-	struct tick written;
-	int64_t id = 0;
-	int r;
-
-	if (w->recorder != recorder) {
-		w->recorder = recorder;
-		w->before_id = 0;
-		w->n_pending = -1;
-		w->n_fold = FOLD_TICKS;
-		process_index_clear(&store->process_rows);
-	}
-	r = write_tick(store, record, &id, err);
-	if (r < 0) {
-		process_index_clear(&store->process_rows); /* rows that it added are gone again */
-		w->before_id = 0;
+	if (r < 0)
 		return r;
-	}
 	if (w->before_id == 0) {
 		w->n_segment = 0;
 		w->segment_bytes = 0;
@@ -264,7 +185,27 @@ int store_write_tick(struct store *store, int64_t recorder, const struct tick_re
 	w->before_id = id;
 	w->n_segment++;
 	w->segment_bytes += w->bytes.len;
-	if (store_check_disk(store, NULL) < 0) /* what comes next does not hang on what may go */
+	r = fold_if_due(store, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+int store_write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
+		     const struct series_point *point, struct err *err)
+{
+	struct tick_writing *w = &store->writing;
+	int r;
+
+	if (w->recorder != a->id) {
+		w->recorder = a->id;
 		w->before_id = 0;
-	return fold_if_due(store, store->is_batch ? err : NULL);
+		w->n_pending = -1;
+		process_index_clear(&store->process_rows);
+	}
+	r = write_tick(store, a, snap, point, err);
+	if (r < 0) { /* rows that it added are gone again */
+		process_index_clear(&store->process_rows);
+		w->before_id = 0;
+		w->n_pending = -1;
+	}
+	return r;
 }

@@ -351,27 +351,11 @@ static int next_period(struct timeline *t, struct period *ret, struct err *err)
 /* The next of them stands in t->minute: n is 0 if there is none. */
 static void find_minute(struct timeline *t)
 {
-	struct minute_rows *m = &t->minute;
-	size_t n = minute_window_count(m->window), end;
+	const struct minute_rows *m = &t->minute;
+	bool newest_first = t->filter.newest_first;
 
-	if (t->filter.newest_first) {
-		end = m->first;
-		m->n = 0;
-		if (end == 0)
-			return;
-		m->minute = minute_window_minute(m->window, end - 1);
-		while (m->first > 0 && minute_window_minute(m->window, m->first - 1) == m->minute)
-			m->first--;
-		m->n = end - m->first;
-		return;
-	}
-	m->first += m->n;
-	m->n = 0;
-	if (m->first == n)
-		return;
-	m->minute = minute_window_minute(m->window, m->first);
-	while (m->first + m->n < n && minute_window_minute(m->window, m->first + m->n) == m->minute)
-		m->n++;
+	t->minute =
+		minute_window_rows(m->window, m->first + (newest_first ? 0 : m->n), newest_first);
 }
 
 /* Those that begin in it. */
@@ -387,8 +371,8 @@ static int read_minutes(struct timeline *t, const struct period *p, struct err *
 	r = minute_window_read(t->window, from, to, err);
 	if (r < 0)
 		return r;
-	t->minute.first = t->filter.newest_first ? minute_window_count(t->window) : 0;
-	find_minute(t);
+	t->minute = minute_window_rows(t->window, t->filter.newest_first ? SIZE_MAX : 0,
+				       t->filter.newest_first);
 	if (t->has_told && t->minute.n > 0 && t->minute.minute * MINUTE_NS == t->told.wall_ns)
 		find_minute(t); /* it was told, or some of its samples were */
 	return 0;
@@ -439,17 +423,6 @@ static int go_on(struct timeline *t, struct err *err)
 
 /* ---- moments ---- */
 
-/* Of the same time a minute comes before a tick, and against the order of time after it. */
-static bool is_minute_next(const struct timeline *t)
-{
-	uint64_t tick_ns, minute_ns = t->minute.minute * MINUTE_NS;
-
-	if (t->minute.n == 0 || !t->has_tick)
-		return t->minute.n > 0;
-	tick_ns = open_fold_tick(t->iter->current)->wall_ns;
-	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
-}
-
 /* A tick that the iterator stands at, in has_tick. */
 static int find_tick(struct timeline *t, struct err *err)
 {
@@ -479,6 +452,7 @@ static int find_tick(struct timeline *t, struct err *err)
 
 int timeline_next(struct timeline *t, struct err *err)
 {
+	uint64_t minute_ns, tick_ns;
 	int r = 1;
 
 	if (t->is_at_minute)
@@ -490,7 +464,13 @@ int timeline_next(struct timeline *t, struct err *err)
 		r = find_tick(t, err);
 		if (r < 0)
 			return r;
-		t->is_at_minute = is_minute_next(t);
+		/* Of the same time a minute comes before a tick, and against the order of time
+		 * after it. */
+		minute_ns = t->minute.minute * MINUTE_NS;
+		tick_ns = t->has_tick ? open_fold_tick(t->iter->current)->wall_ns : 0;
+		t->is_at_minute = t->minute.n > 0 &&
+				  (!t->has_tick || (t->filter.newest_first ? minute_ns > tick_ns
+									   : minute_ns <= tick_ns));
 		if (t->has_tick || t->is_at_minute) {
 			t->told = (struct fold_tick){ .wall_ns = t->minute.minute * MINUTE_NS };
 			if (!t->is_at_minute)

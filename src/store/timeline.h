@@ -44,12 +44,7 @@ int timeline_next(struct timeline *t, struct err *err);
 /* The fold that the tick is in, with the tick as its current one; NULL: it is a minute. */
 const struct open_fold *timeline_fold(const struct timeline *t);
 
-/* The rows of the minute: those of the window from first on. */
-struct minute_rows {
-	struct minute_window *window;
-	size_t first, n;
-	uint64_t minute; /* unix time by MINUTE_NS */
-};
+/* The rows of the minute. */
 struct minute_rows timeline_minute(const struct timeline *t);
 
 /*

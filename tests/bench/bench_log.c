@@ -156,7 +156,7 @@ static void measure_ticks(const struct bench *b)
 	double write_ns = 0, read_ns = 0, store_ns = 0, bytes = 0, n = N_PROCESSES * N_TICKS;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
-	struct attempt a, *attempts = &a;
+	struct attempt a;
 	unsigned seed = 1;
 
 	attempt_init(&a);
@@ -170,12 +170,6 @@ static void measure_ticks(const struct bench *b)
 		begin_process(snapshot_add_process(&snap), i);
 	for (unsigned k = 0; k < N_TICKS; k++) {
 		struct series_point point = { .rss_bytes = k, .cpu_percent = k };
-		const struct tick_record record = {
-			.snap = &decoded,
-			.attempts = (const struct attempt *const *)&attempts,
-			.n_attempts = 1,
-			.points = &point
-		};
 		double times[4];
 
 		go_on_all(&snap, UINT64_C(1700000000000000000), k, &seed);
@@ -190,7 +184,7 @@ static void measure_ticks(const struct bench *b)
 		must(tick_decoder_read(decoder, frame.data, frame.len, a.job_id, &decoded, &point),
 		     &err);
 		times[2] = cpu_ns();
-		must(store_write_tick(store, a.id, &record, &err), &err);
+		must(store_write_tick(store, &a, &decoded, &point, &err), &err);
 		times[3] = cpu_ns();
 		write_ns += times[1] - times[0];
 		read_ns += times[2] - times[1];

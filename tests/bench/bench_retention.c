@@ -162,10 +162,9 @@ static struct attempt begin_job(struct store *store, const char *job_id)
 static void tick(struct store *store, const struct attempt *a, const struct snapshot *snap)
 {
 	struct series_point point = { .wall_ns = snap->wall_ns };
-	const struct tick_record record = { snap, &a, 1, &point, NULL, 0 };
 	struct err err = ERR_INIT;
 
-	must(store_write_tick(store, a->id, &record, &err), &err);
+	must(store_write_tick(store, a, snap, &point, &err), &err);
 }
 
 static void begin_snapshot(struct snapshot *snap, unsigned n)
@@ -219,7 +218,7 @@ static struct retention_result retain(struct store *store, long pause, struct sl
 	struct err err = ERR_INIT;
 	int r;
 
-	store_retain_begin(&run, &policy, two_days_later());
+	store_retain_begin(&run, &policy, two_days_later(), NULL);
 	do {
 		double before = now_ms(), cpu_before = cpu_ms();
 

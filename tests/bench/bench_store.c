@@ -114,9 +114,7 @@ static void begin_attempt(struct store *store, const char *job_id, struct attemp
 static int write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
 		      const struct series_point *point, struct err *err)
 {
-	const struct tick_record record = { snap, &a, 1, point, NULL, 0 };
-
-	return store_write_tick(store, a->id, &record, err);
+	return store_write_tick(store, a, snap, point, err);
 }
 
 /* ---- measurements ---- */

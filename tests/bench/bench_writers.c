@@ -77,16 +77,12 @@ struct looker {
 static void on_tick(void *ctx)
 {
 	struct looker *l = ctx;
-	const struct attempt *attempts[] = { &l->a };
-	const struct tick_record record = { .snap = &l->snap,
-					    .attempts = attempts,
-					    .n_attempts = 1 };
 	struct err err = ERR_INIT;
 	double before;
 
 	go_on_all(&l->snap, l->a.started_wall_ns, l->k, &l->seed);
 	before = now_us();
-	must(store_write_tick(l->store, l->a.id, &record, &err), &err);
+	must(store_write_tick(l->store, &l->a, &l->snap, NULL, &err), &err);
 	l->w->wall_us[l->k] = now_us() - before;
 	if (++l->k == N_TICKS)
 		loop_stop(l->loop);

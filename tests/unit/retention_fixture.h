@@ -90,6 +90,18 @@ static inline void must_finish_at(struct store *store, struct attempt *a, uint64
 	must(store_finish_attempt(store, a, NULL, 0, &err), &err);
 }
 
+/* As who claims it finds; it is not claimed. */
+static inline int retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)
+{
+	int64_t done_ns;
+	int r;
+
+	must(meta_read(store, META_RETAINED, &done_ns, err), err);
+	r = store_claim_retention(store, false, now_wall_ns, err);
+	must(meta_write(store, META_RETAINED, done_ns, err), err);
+	return r;
+}
+
 /* Slices to the end; returns how many there were. */
 static inline unsigned must_retain(struct store *store, struct retention *run)
 {
@@ -109,7 +121,7 @@ static inline struct retention_result must_retain_at(struct store *store,
 {
 	struct retention run;
 
-	store_retain_begin(&run, policy, now_wall_ns);
+	store_retain_begin(&run, policy, now_wall_ns, NULL);
 	must_retain(store, &run);
 	return run.result;
 }

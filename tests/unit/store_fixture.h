@@ -206,9 +206,9 @@ static inline int write_tick(struct store *store, const struct attempt *a,
 			     const struct snapshot *snap, const struct series_point *point,
 			     const struct proc_event *events, size_t n_events, struct err *err)
 {
-	const struct tick_record record = { snap, &a, 1, point, events, n_events };
+	int r = store_write_tick(store, a, snap, point, err);
 
-	return store_write_tick(store, a->id, &record, err);
+	return r < 0 || n_events == 0 ? r : store_write_events(store, a, events, n_events, err);
 }
 
 /* n processes of the job with pids from 100, at tick number k. */

@@ -75,29 +75,6 @@ static struct attempt make_ticks(struct store *store, const char *job_id, unsign
 	return make_ticks_from(store, job_id, n, NOW);
 }
 
-/* Those of a daemon that records a job; point, if there is one, is in each. */
-static struct daemon_record make_daemon_ticks(struct store *store, unsigned n,
-					      const struct series_point *point)
-{
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct daemon_record d = { .key = { 4242, 7 }, .started_wall_ns = NOW };
-	struct attempt a = must_begin_at(store, "j", NOW);
-	const struct attempt *attempts[] = { &a };
-	const struct tick_record tick = {
-		.snap = &snap, .attempts = attempts, .n_attempts = 1, .points = point
-	};
-	struct err err = ERR_INIT;
-
-	snapshot_init(&snap);
-	must(store_begin_daemon(store, &d, &err), &err);
-	for (unsigned i = 0; i < n; i++) {
-		fill_snapshot(&snap, "j", PER_TICK, i);
-		snap.daemon_pid = d.key.pid;
-		must(store_write_tick(store, -d.id, &tick, &err), &err);
-	}
-	return d;
-}
-
 /* ---- ticks that are no fold yet ---- */
 
 /* A damaged one costs those that build on it. */
@@ -396,30 +373,6 @@ static void test_a_bit_of_the_host(void **state)
 	assert_told(store, NULL);
 }
 
-static int count_of_host(void *ctx, const struct snapshot *snap)
-{
-	*(size_t *)ctx += snap->covers == COVERS_HOST && !snap->covered_job;
-	return 0;
-}
-
-/* The name of the daemon is lost with it: its ticks are no closer looks for that. */
-static void test_a_bit_of_a_daemon(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	struct err err = ERR_INIT;
-	size_t n = 0;
-
-	make_daemon_ticks(store, 130, NULL);
-	assert_true(flip_bit(f->db, "folds",
-			     (size_t)raw_sql(f->db, "SELECT 8 * length(data) - 20 FROM folds")));
-	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_of_host, &n, &err),
-	     &err);
-	assert_int_equal(n, 130);
-	assert_told(store, "120 states of the host of the daemon that was process 4242 (from "
-			   "2023-11-14 22:13:21 to 2023-11-14 22:13:50)");
-}
-
 static int run_sql(const struct fixture *f, const char *sql)
 {
 	sqlite3 *db = NULL;
@@ -465,20 +418,16 @@ static void test_several(void **state)
 	assert_non_null(strstr(told.data, "), and more"));
 }
 
-static void test_a_daemon(void **state)
+/* An attempt misses ticks that could not be folded. */
+static void test_a_note(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	const struct series_point point = { .wall_ns = NOW };
-	struct daemon_record d = make_daemon_ticks(store, 3, &point);
-	struct err err = ERR_INIT;
+	struct attempt a = make_ticks(store, "j", 3);
 	char text[256];
 
 	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 2");
-	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), PER_TICK);
-	assert_told(store, "2 ticks of the daemon that was process 4242 (at 2023-11-14 22:13:21)");
-	must(store_end_daemon(store, &d, NOW, &err),
-	     &err); /* they are folded: the job misses them */
+	must_finish_at(store, &a, NOW + MINUTE); /* they are folded */
 	raw_text(f->db, "SELECT why FROM unknowns", text);
 	assert_non_null(strstr(text, "2 ticks from 2023-11-14 22:13:21 to "));
 }
@@ -600,10 +549,9 @@ int main(void)
 		STORE_TEST(test_any_bit),
 		STORE_TEST(test_any_bit_of_a_key),
 		STORE_TEST(test_a_bit_of_the_host),
-		STORE_TEST(test_a_bit_of_a_daemon),
 		STORE_TEST(test_without_a_seal),
 		STORE_TEST(test_several),
-		STORE_TEST(test_a_daemon),
+		STORE_TEST(test_a_note),
 		STORE_TEST(test_the_check),
 		STORE_TEST(test_types_of_a_newer_version),
 		STORE_TEST(test_check_of_a_newer_version),

@@ -152,12 +152,12 @@ static void test_looking_takes_slices(void **state)
 		put(store, a.id, 100 + i, 5000, NULL);
 	must_retain_at(store, &policy, BEGAN + HOUR);
 	raw_sql(f->db, "DELETE FROM meta WHERE key = 'seconds_kept_ns' RETURNING 1");
-	store_retain_begin(&run, &policy, BEGAN + 2 * HOUR);
+	store_retain_begin(&run, &policy, BEGAN + 2 * HOUR, NULL);
 	run.slice_ns = 1;
 	assert_true(must_retain(store, &run) > N_ANOMALIES); /* all have their seconds */
-	store_retain_begin(&run, &policy, BEGAN + 26 * HOUR);
+	store_retain_begin(&run, &policy, BEGAN + 26 * HOUR, NULL);
 	must_retain(store, &run);
-	store_retain_begin(&run, &policy, BEGAN + 27 * HOUR);
+	store_retain_begin(&run, &policy, BEGAN + 27 * HOUR, NULL);
 	run.slice_ns = 1;
 	assert_true(must_retain(store, &run) < N_ANOMALIES); /* nothing is new */
 }

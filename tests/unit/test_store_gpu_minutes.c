@@ -134,7 +134,7 @@ static void test_averages(void **state)
 
 			write_ticks(store, &a, &want);
 			must_finish_at(store, &a, NOW - 25 * HOUR);
-			store_retain_begin(&run, &default_policy, NOW);
+			store_retain_begin(&run, &default_policy, NOW, NULL);
 			if (is_sliced)
 				run.slice_ns = 0; /* a piece of work each */
 			must_retain(store, &run);

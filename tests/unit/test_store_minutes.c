@@ -119,7 +119,7 @@ static void test_it_does_not_show(void **state)
 		must_tick_at(store, &a, NOW - HOUR + k * 7 * SECOND_NS, 3);
 	naive = must_compute(store);
 	check_all(store, &naive);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 0; /* a piece of work each */
 	while (store_retain_slice(store, &run, &err) > 0)
 		check_all(store, &naive);

@@ -14,8 +14,7 @@ static struct retention must_run(struct store *store, const char *boot_id, uint6
 	struct retention run;
 
 	snprintf(clock.boot_id, sizeof(clock.boot_id), "%s", boot_id);
-	store_retain_begin(&run, &default_policy, wall_ns);
-	store_retain_watch_clock(&run, &clock);
+	store_retain_begin(&run, &default_policy, wall_ns, &clock);
 	must_retain(store, &run);
 	return run;
 }
@@ -100,8 +99,7 @@ static void test_a_jump_of_a_young_one(void **state)
 	clock.is_synchronised = false;
 	must_tick_at(store, &a, now, 3);
 	must_finish_at(store, &a, now + SECOND_NS);
-	store_retain_begin(&run, &default_policy, later);
-	store_retain_watch_clock(&run, &clock);
+	store_retain_begin(&run, &default_policy, later, &clock);
 	must_retain(store, &run);
 	assert_true(run.held_until_ns == later + 7 * DAY);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 1);
@@ -163,8 +161,7 @@ static void test_room_is_made(void **state)
 	struct retention run;
 
 	policy.max_bytes = 1;
-	store_retain_begin(&run, &policy, NOW + YEAR);
-	store_retain_watch_clock(&run, &clock);
+	store_retain_begin(&run, &policy, NOW + YEAR, &clock);
 	must_retain(store, &run);
 	assert_true(run.held_until_ns > 0);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 0);

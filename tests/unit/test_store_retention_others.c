@@ -25,7 +25,7 @@ static void retain_in_child(const char *db, int told_fd)
 	int r;
 
 	CHILD_CHECK(store_open(db, STORE_WRITE, &store, NULL) == 0);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 0; /* a piece of work each */
 	do {
 		r = store_retain_slice(store, &run, NULL);
@@ -139,7 +139,7 @@ static void test_ticks_of_others(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		must_tick_at(gone, &left, NOW - 3 * HOUR + i * SECOND_NS, 50);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 1;
 	while (raw_sql(f->db, "SELECT count(*) FROM folds") == 0) {
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);
@@ -162,7 +162,7 @@ static void test_others_wake_up(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		must_tick_at(asleep, &a, NOW - 3 * HOUR + i * SECOND_NS, 500);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 1;
 	while (raw_sql(f->db, "SELECT count(*) FROM ticks") > 0)
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);

@@ -9,12 +9,12 @@ static void test_once_an_hour(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	struct err err = ERR_INIT;
 
-	assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
+	assert_int_equal(retention_is_due(store, NOW, &err), 1);
 	must_retain_at(store, &default_policy, NOW);
-	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
-	assert_int_equal(store_retention_is_due(store, NOW + HOUR - 1, &err), 0);
-	assert_int_equal(store_retention_is_due(store, NOW + HOUR, &err), 1);
-	assert_int_equal(store_retention_is_due(store, NOW - 1, &err), 1); /* set back */
+	assert_int_equal(retention_is_due(store, NOW, &err), 0);
+	assert_int_equal(retention_is_due(store, NOW + HOUR - 1, &err), 0);
+	assert_int_equal(retention_is_due(store, NOW + HOUR, &err), 1);
+	assert_int_equal(retention_is_due(store, NOW - 1, &err), 1); /* set back */
 }
 
 /* Too much does not wait for the hour, but nobody does it beside another or minute by minute. */
@@ -36,13 +36,14 @@ static void test_room_does_not_wait(void **state)
 	assert_int_equal(over, 0);
 
 	must_retain_at(store, &default_policy, now);
-	assert_int_equal(store_claim_room(store, now + 59 * SECOND_NS, &err), 0);
-	assert_int_equal(store_claim_retention(store, now + 60 * SECOND_NS, &err), 0);
-	assert_int_equal(store_claim_room(store, now + 60 * SECOND_NS, &err), 1);
-	assert_int_equal(store_claim_room(store, now + 120 * SECOND_NS, &err), 0);
-	assert_int_equal(store_claim_room(store, now + HOUR, &err), 1); /* who claimed it is gone */
+	assert_int_equal(store_claim_retention(store, true, now + 59 * SECOND_NS, &err), 0);
+	assert_int_equal(store_claim_retention(store, false, now + 60 * SECOND_NS, &err), 0);
+	assert_int_equal(store_claim_retention(store, true, now + 60 * SECOND_NS, &err), 1);
+	assert_int_equal(store_claim_retention(store, true, now + 120 * SECOND_NS, &err), 0);
+	assert_int_equal(store_claim_retention(store, true, now + HOUR, &err),
+			 1); /* who claimed it is gone */
 	must_retain_at(store, &default_policy, now + HOUR);
-	assert_int_equal(store_claim_room(store, now + HOUR + 60 * SECOND_NS, &err), 1);
+	assert_int_equal(store_claim_retention(store, true, now + HOUR + 60 * SECOND_NS, &err), 1);
 }
 
 /* Slices are small: there are many, and each leaves the database as it should be. */
@@ -57,17 +58,17 @@ static void test_slices(void **state)
 
 	tick_between(store, &a, 30 * HOUR, 25 * HOUR, 60 * SECOND_NS, 130);
 	must_finish_at(store, &a, NOW - 25 * HOUR);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 0; /* a piece of work each */
 	while (store_retain_slice(store, &run, &err) > 0) {
 		n++;
-		assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
+		assert_int_equal(retention_is_due(store, NOW, &err), 1);
 		if (n % 4 == 0)
 			assert_int_equal(must_count_in_minutes(store), 300 * 130);
 	}
 	assert_true(n >= 3 * 3); /* chunks */
 	assert_int_equal(run.result.n_samples, 300 * 130);
-	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
+	assert_int_equal(retention_is_due(store, NOW, &err), 0);
 }
 
 /* An hour of a job that is over, older than what is kept in full. */
@@ -108,7 +109,7 @@ static void test_half_a_fold_is_told_as_minutes(void **state)
 
 	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 4 * MINUTE, SECOND_NS, 200);
 	assert_int_equal(count(f, "folds"), 2);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 0; /* a piece of work each */
 	while ((r = store_retain_slice(store, &run, &err)) > 0) {
 		int64_t n_whole = raw_sql(f->db, "SELECT count(*) FROM folds "
@@ -156,7 +157,7 @@ static void test_a_reader_in_the_midst_of_it(void **state)
 
 	tick_between(store, &a, 30 * HOUR, 29 * HOUR, 2 * SECOND_NS, 30);
 	must_finish_at(store, &a, NOW - 29 * HOUR);
-	store_retain_begin(&d.run, &default_policy, NOW);
+	store_retain_begin(&d.run, &default_policy, NOW, NULL);
 	d.run.slice_ns = 0; /* a piece of work each */
 	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, retain_a_little, &d, &err),
 	     &err);
@@ -173,7 +174,7 @@ static void test_a_lock_is_not_waited_for(void **state)
 	struct retention run;
 	sqlite3 *other = NULL;
 
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(store_retain_slice(store, &run, &err), -EBUSY);
@@ -198,7 +199,7 @@ static void test_a_slice_that_fails(void **state)
 	struct retention run;
 
 	record_old_hour(store, 10 * SECOND_NS, 3);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	sqlite3_commit_hook(store->db, refuse_commit, NULL);
 	assert_true(store_retain_slice(store, &run, &err) < 0);
 	assert_int_equal(run.result.n_samples + run.result.n_folds, 0);
@@ -218,7 +219,7 @@ static void test_a_reader_cannot(void **state)
 
 	store_close(must_open_fast(f->db));
 	reader = must_open(f->db, STORE_READ);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	assert_true(store_retain_slice(reader, &run, &err) < 0);
 }
 

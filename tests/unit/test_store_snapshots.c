@@ -140,126 +140,47 @@ static int count_snapshot(void *ctx, const struct snapshot *snap)
 	return 0;
 }
 
-/* One recorder that watches two jobs at once, as a daemon does. */
-static void test_a_tick_of_two_jobs(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	CLEANUP(attempt_release) struct attempt back;
-	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
-	const struct attempt *attempts[] = { &b, &a };
-	struct daemon_record d = { .key = { 77, 9 }, .version = "1", .started_wall_ns = 5 };
-	struct err err = ERR_INIT;
-	uint64_t all[3] = { 0 }, only_b[3] = { 0 };
-
-	attempt_init(&back);
-	snapshot_init(&snap);
-	snprintf(d.boot_id, sizeof(d.boot_id), "%s", a.boot_id);
-	must(store_begin_daemon(store, &d, &err), &err);
-	for (unsigned k = 0; k < 150; k++) {
-		struct series_point points[] = { { .wall_ns = 1000 + k }, { .wall_ns = k } };
-		struct proc_event event = { .job_id = "b", .details = "", .key = { 101, 5001 } };
-
-		make_snapshot(&snap, "a", k);
-		snap.processes[1].job_id = "b";
-		snap.processes[2].job_id = k % 2 ? "b" : NULL; /* of no job: left out */
-		must(store_write_tick(
-			     store, -1,
-			     &(struct tick_record){ &snap, attempts, 2, points, &event, k == 3 },
-			     &err),
-		     &err);
-	}
-	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_snapshot, all, &err),
-	     &err);
-	assert_int_equal(all[1], 150);
-	assert_int_equal(all[2], 375);
-	must(store_read_snapshots(store, &(struct snapshot_filter){ .job_id = "b" }, count_snapshot,
-				  only_b, &err),
-	     &err);
-	assert_int_equal(only_b[2], 225);
-	must(store_read_attempt(store, "b", 0, &back, &err), &err);
-	assert_int_equal(back.n_processes, 2);
-	assert_int_equal(back.processes[0].n_samples, 150);
-	assert_int_equal(back.processes[1].n_samples, 75);
-	assert_int_equal(back.details.n_series, 150);
-	assert_int_equal(back.details.series[149].wall_ns, 1149);
-	assert_int_equal(back.n_events, 1);
-
-	must(store_end_daemon(store, &d, 9, &err), &err);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
-	assert_int_equal(raw_sql(f->db, "SELECT sum(n_ticks) FROM folds WHERE recorder = -1"), 150);
-	assert_int_equal(raw_sql(f->db, "SELECT stopped_wall_ns FROM daemons"), 9);
-	assert_int_equal(count_samples(f->db), 375);
-}
-
-struct covered {
-	unsigned n[3]; /* by what they cover */
-	const char *job_id;
-	size_t n_empty;
-};
-
 static int count_covered(void *ctx, const struct snapshot *snap)
 {
-	struct covered *c = ctx;
-
-	c->n[snap->covers]++;
-	c->n_empty += snap->n_processes == 0;
-	if (snap->covers != COVERS_HOST)
-		assert_string_equal(snap->covered_job, c->job_id);
-	else
-		assert_null(snap->covered_job);
-	assert_true(snapshot_covers(snap, c->job_id));
-	assert_int_equal(snapshot_covers(snap, "nobody's"), snap->covers == COVERS_HOST);
+	assert_int_equal(snap->covers, COVERS_JOB);
+	assert_string_equal(snap->covered_job, ctx);
+	assert_true(snapshot_covers(snap, "a"));
+	assert_false(snapshot_covers(snap, "b"));
 	return 0;
 }
 
-static struct covered read_covered(struct store *store, const char *filter, const char *job_id)
-{
-	struct covered c = { .job_id = job_id };
-	struct err err = ERR_INIT;
-
-	must(store_read_snapshots(store, &(struct snapshot_filter){ .job_id = filter },
-				  count_covered, &c, &err),
-	     &err);
-	return c;
-}
-
-/* A closer look at one job does not say that the others were gone. */
+/* A tick is of one job, whoever else is in the snapshot: it does not say that the others were gone.
+ */
 static void test_what_a_tick_covers(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
-	const struct attempt *attempts[] = { &a, &b };
-	struct daemon_record d = { .key = { 77, 9 }, .version = "1", .started_wall_ns = 5 };
-	struct covered seen;
+	CLEANUP(attempt_release) struct attempt back;
+	struct attempt a = must_begin(store, "a");
 	struct err err = ERR_INIT;
+	uint64_t all[3] = { 0 };
 
+	attempt_init(&back);
 	snapshot_init(&snap);
-	must(store_begin_daemon(store, &d, &err), &err);
 	for (unsigned k = 0; k < 150; k++) {
-		struct tick_record tick = { .snap = &snap, .attempts = attempts };
-
 		make_snapshot(&snap, "a", k);
-		tick.n_attempts = k % 3 ? 1 : 2; /* two looks at a behind each tick */
-		if (k % 3 == 0)
-			snap.processes[1].job_id = "b";
-		else
-			snap.daemon_pid = 0;
-		must(store_write_tick(store, -d.id, &tick, &err), &err);
+		snap.processes[1].job_id = "b";
+		snap.processes[2].job_id = k % 2 ? "a" : NULL; /* of no job: left out */
+		must(store_write_tick(store, &a, &snap, NULL, &err), &err);
 	}
-	seen = read_covered(store, NULL, "a");
-	assert_int_equal(seen.n[COVERS_HOST], 50);
-	assert_int_equal(seen.n[COVERS_LOOK], 100);
-	seen = read_covered(store, "b", "b");
-	assert_int_equal(seen.n[COVERS_HOST], 50);
-	assert_int_equal(seen.n[COVERS_LOOK] + seen.n_empty, 0);
-	make_snapshot(&snap, "b", 200);
-	must(write_tick(store, &b, &snap, NULL, NULL, 0, &err), &err);
-	seen = read_covered(store, "b", "b");
-	assert_int_equal(seen.n[COVERS_JOB], 1);
+	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_snapshot, all, &err),
+	     &err);
+	assert_int_equal(all[1], 150);
+	assert_int_equal(all[2], 225);
+	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_covered, (void *)"a",
+				  &err),
+	     &err);
+	must(store_read_attempt(store, "a", 0, &back, &err), &err);
+	assert_int_equal(back.n_processes, 2);
+	assert_int_equal(back.processes[0].n_samples, 150);
+	assert_int_equal(back.processes[1].n_samples, 75);
+	assert_int_equal(back.details.n_series, 0); /* watched, without a point */
 }
 
 static void test_who_still_runs(void **state)
@@ -333,7 +254,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_snapshots_come_back),
 		STORE_TEST(test_the_newest_oldest_first),
-		STORE_TEST(test_a_tick_of_two_jobs),
 		STORE_TEST(test_what_a_tick_covers),
 		STORE_TEST(test_who_still_runs),
 		STORE_TEST(test_names_are_bounded),

@@ -224,7 +224,7 @@ static void test_failures_while_it_runs(void **state)
 	store_sql_close(&sql);
 
 	raw_sql(f->db, "UPDATE processes SET pid = 99999999999");
-	must(store_sql_open(store, "SELECT * FROM process_metrics", NULL, NULL, &sql, &err), &err);
+	must(store_sql_open(store, "SELECT * FROM process_minutes", NULL, NULL, &sql, &err), &err);
 	assert_int_equal(store_sql_next(sql, &err), -EIO);
 	assert_non_null(strstr(err.text, "holds a pid that makes no sense"));
 }

@@ -266,7 +266,7 @@ static void test_retention(void **state)
 	assert_true(n_syncs > 0);      /* a tick is on the disk when it is said to be written… */
 	assert_int_equal(n_locked, 0); /* …and others need not wait for that */
 	n_syncs = n_locked = 0;
-	store_retain_begin(&run, &policy, NOW);
+	store_retain_begin(&run, &policy, NOW, NULL);
 	run.slice_ns = 1000000;
 	while ((r = store_retain_slice(store, &run, &err)) > 0)
 		;
@@ -288,15 +288,23 @@ static void test_retention(void **state)
 static void record_tick(struct store *store, const struct attempt *a, unsigned k)
 {
 	CLEANUP(snapshot_release) struct snapshot snap;
-	struct proc_event event = {
-		.job_id = a->job_id, .type = EVENT_SPAWN, .key = { 100, 5000 }, .wall_ns = NOW + k
-	};
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
 	fill_snapshot(&snap, a->job_id, 3, k);
-	if (write_tick(store, a, &snap, NULL, &event, 1, &err) < 0)
-		must(write_tick(store, a, &snap, NULL, &event, 1, &err), &err);
+	if (store_write_tick(store, a, &snap, NULL, &err) < 0)
+		must(store_write_tick(store, a, &snap, NULL, &err), &err);
+}
+
+static void record_event(struct store *store, const struct attempt *a, unsigned k)
+{
+	const struct proc_event event = {
+		.job_id = a->job_id, .type = EVENT_SPAWN, .key = { 100, 5000 }, .wall_ns = NOW + k
+	};
+	struct err err = ERR_INIT;
+
+	if (store_write_events(store, a, &event, 1, &err) < 0)
+		must(store_write_events(store, a, &event, 1, &err), &err);
 }
 
 static void assert_all_is_there(const struct fixture *f)
@@ -318,6 +326,8 @@ static void test_a_disk_that_refuses(void **state)
 	for (unsigned k = 0; k < N_TICKS; k++) {
 		n_to_fail = k % 7 == 3 ? 1 : k % 20 == 15 ? 3 : 0;
 		record_tick(store, &a, k);
+		n_to_fail += k % 5 == 2;
+		record_event(store, &a, k);
 	}
 	n_to_fail = 0;
 	assert_all_is_there(f);

@@ -90,7 +90,7 @@ static void test_retention_meanwhile(void **state)
 	struct heard h = { .other = must_open_fast(f->db) };
 
 	make_ticks(store);
-	store_retain_begin(&h.run, &default_policy, NOW);
+	store_retain_begin(&h.run, &default_policy, NOW, NULL);
 	h.run.slice_ns = 0; /* a piece of work each */
 	must(store_read_history(store, &all, hear_sample, &h, &err), &err);
 	assert_true(h.run.result.n_folds > 0);
@@ -171,7 +171,7 @@ static void test_sql_between_slices(void **state)
 	snprintf(of_a, sizeof(of_a), "%d\n", N_OF_A);
 	make_ticks(store);
 	db = open_db(f->db);
-	store_retain_begin(&run, &default_policy, NOW);
+	store_retain_begin(&run, &default_policy, NOW, NULL);
 	run.slice_ns = 0; /* a piece of work each */
 	do {
 		r = store_retain_slice(store, &run, &err);

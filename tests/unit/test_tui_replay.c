@@ -194,45 +194,6 @@ static void test_rates(void **state)
 	close_player(&p);
 }
 
-/* A daemon's closer look at one job changes that one, and hides no other. */
-static void test_closer_look(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt a = must_begin_at(store, "a", NOW - MINUTE);
-	struct attempt b = must_begin_at(store, "b", NOW - MINUTE);
-	const struct attempt *attempts[] = { &a, &b };
-	struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 2 };
-	struct player p = { .store = store };
-	struct err err = ERR_INIT;
-
-	snapshot_init(&snap);
-	for (unsigned i = 0; i < 2; i++) {
-		fill_snapshot(&snap, "a", 2, 0);
-		snap.wall_ns = NOW - MINUTE + i * SECOND_NS / 10;
-		snap.boot_ns = snap.wall_ns - DAY;
-		snap.processes[0].job_id = "b";
-		snap.system.memory_total_bytes = i == 0 ? 4096 : U64_UNKNOWN;
-		snap.running_jobs = i == 0 ? 2 : 0;
-		snap.processes[1].rss_bytes = 4096 * (i + 1);
-		if (i == 1)
-			snap.processes[0] = snap.processes[--snap.n_processes];
-		must(store_write_tick(store, -1, &tick, &err), &err);
-	}
-	open_player(&p);
-	step(&p.feed, p.scene, 1);
-	step(&p.feed, p.scene, 1);
-	assert_int_equal(p.scene->snap.n_processes, 2);
-	assert_int_equal(p.scene->snap.running_jobs, 2);
-	assert_int_equal(p.scene->snap.system.memory_total_bytes, 4096);
-	for (size_t i = 0; i < 2; i++)
-		if (p.scene->snap.processes[i].key.pid == 101)
-			assert_int_equal(p.scene->snap.processes[i].rss_bytes, 2 * 4096);
-	assert_true(has_process(p.scene, 100) && has_process(p.scene, 101));
-	close_player(&p);
-}
-
 /* ---- attempts of one job at once ---- */
 
 static const struct node *find_attempt(const struct scene *s, int64_t id)
@@ -555,42 +516,19 @@ static enum store_alive tell_alive(void *ctx, const struct attempt *a)
 	return *(enum store_alive *)ctx;
 }
 
-/* What a daemon sees of both, or of the first alone. */
-static void write_both(struct store *store, int64_t recorder, const struct attempt *both[2],
-		       size_t n, uint64_t wall_ns)
-{
-	CLEANUP(snapshot_release) struct snapshot snap;
-	const struct tick_record record = { .snap = &snap, .attempts = both, .n_attempts = n };
-	struct err err = ERR_INIT;
-
-	snapshot_init(&snap);
-	fill_own(&snap, both[0]->job_id, wall_ns, 100);
-	snap.daemon_pid = 77;
-	if (n > 1) {
-		struct proc_sample *p = snapshot_add_process(&snap);
-
-		assert_non_null(p);
-		p->key = (struct proc_key){ 200, 5000 };
-		p->job_id = both[1]->job_id;
-		p->sheet_num = 1;
-	}
-	must(store_write_tick(store, recorder, &record, &err), &err);
-}
-
-/* A daemon looks at another job for a minute; this one begins and ends meanwhile. */
+/* Another job is recorded for a minute; this one begins and ends meanwhile. */
 static struct attempt write_among_others(struct store *store, uint64_t began)
 {
-	struct daemon_record d = { .key = { 77, 9 }, .version = "1", .started_wall_ns = 5 };
 	struct attempt other = must_begin_at(store, "other", began - N_BEFORE * SECOND_NS);
 	struct attempt a = must_begin_at(store, "a", began);
-	const struct attempt *both[] = { &other, &a };
-	struct err err = ERR_INIT;
 
-	snprintf(d.boot_id, sizeof(d.boot_id), "%s", a.boot_id);
-	must(store_begin_daemon(store, &d, &err), &err);
-	for (unsigned i = 0; i < N_BEFORE + N_AFTER; i++)
-		write_both(store, -d.id, both, i >= N_BEFORE && i <= N_BEFORE + 10 ? 2 : 1,
-			   began + i * SECOND_NS - N_BEFORE * SECOND_NS);
+	for (unsigned i = 0; i < N_BEFORE + N_AFTER; i++) {
+		uint64_t wall_ns = began + i * SECOND_NS - N_BEFORE * SECOND_NS;
+
+		write_own(store, &other, wall_ns, 100);
+		if (i >= N_BEFORE && i <= N_BEFORE + 10)
+			write_own(store, &a, wall_ns, 200);
+	}
 	return a;
 }
 
@@ -782,23 +720,14 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_old_and_new),
-		STORE_TEST(test_two_recorders),
-		STORE_TEST(test_rates),
-		STORE_TEST(test_closer_look),
-		STORE_TEST(test_twins_of_two_runners),
-		STORE_TEST(test_flags),
-		STORE_TEST(test_changes),
-		STORE_TEST(test_gaps),
-		STORE_TEST(test_phases),
-		STORE_TEST(test_text),
-		STORE_TEST(test_nothing),
-		STORE_TEST(test_end_told_late),
-		STORE_TEST(test_end_told_late_after_the_beginning),
-		STORE_TEST(test_words_of_then),
-		STORE_TEST(test_next_anomaly),
-		STORE_TEST(test_one_job),
-		STORE_TEST(test_one_job_without_an_end),
+		STORE_TEST(test_old_and_new),	STORE_TEST(test_two_recorders),
+		STORE_TEST(test_rates),		STORE_TEST(test_twins_of_two_runners),
+		STORE_TEST(test_flags),		STORE_TEST(test_changes),
+		STORE_TEST(test_gaps),		STORE_TEST(test_phases),
+		STORE_TEST(test_text),		STORE_TEST(test_nothing),
+		STORE_TEST(test_end_told_late), STORE_TEST(test_end_told_late_after_the_beginning),
+		STORE_TEST(test_words_of_then), STORE_TEST(test_next_anomaly),
+		STORE_TEST(test_one_job),	STORE_TEST(test_one_job_without_an_end),
 	};
 
 	return cmocka_run_group_tests_name("tui_replay", tests, NULL, NULL);

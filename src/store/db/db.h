@@ -103,14 +103,12 @@ int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages);
 /* What was committed while syncs_log was off; not inside a transaction. */
 void settle_now(struct store *store);
 
-/* The log is copied, so that it begins anew in the room that it has; if others need it, later. */
-void settle_reuse(struct store *store);
-
 /*
- * The log is copied and cut, and with it the file gets shorter. That is done while others can
- * write; only for what came meanwhile they wait. If others need the log, it is done later.
+ * The log is copied, so that it begins anew in the room that it has; if others need it, later.
+ * shortens: it is also cut, and with it the file gets shorter. The copy is made while others can
+ * write; only for what came meanwhile they wait.
  */
-void settle_shorten(struct store *store);
+void settle_copy(struct store *store, bool shortens);
 
 /* Waits for the disk here. 0, or what it has refused, as store_check_disk() has it. */
 int store_settle(struct store *store);

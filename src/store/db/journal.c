@@ -195,13 +195,6 @@ static unsigned count_behind(const struct wal_scan *s)
 	return s->n_behind > 1 ? s->n_behind : 0;
 }
 
-/* Whether two looks found the same: what is just being written looks bad only once. */
-static bool are_same(const struct wal_scan *a, const struct wal_scan *b)
-{
-	return a->bad_frame == b->bad_frame && a->salts[0] == b->salts[0] &&
-	       a->salts[1] == b->salts[1];
-}
-
 int wal_check(const char *db_path, struct wal_found *ret)
 {
 	/* The log lies beside the file, not beside a link to it. */
@@ -221,7 +214,9 @@ int wal_check(const char *db_path, struct wal_found *ret)
 	else
 		again = first;
 	ret->has_commit = r < 0 || again.has_commit;
-	if (r < 0 || !are_same(&first, &again))
+	/* What is just being written looks bad only once. */
+	if (r < 0 || first.bad_frame != again.bad_frame ||
+	    memcmp(first.salts, again.salts, sizeof(first.salts)) != 0)
 		return r;
 	ret->n_behind = count_behind(&again);
 	return 0;
@@ -309,17 +304,6 @@ static int ask(struct store *store, const char *sql, struct err *err)
 	return r;
 }
 
-/* This needs the file alone, and SQLite gives up at once instead of waiting for it. */
-static int change(struct store *store, const char *sql, struct err *err)
-{
-	int r;
-
-	do
-		r = ask(store, sql, err);
-	while (r == -EBUSY && lock_wait(store));
-	return r;
-}
-
 int journal_set_up(struct store *store, struct err *err)
 {
 	const char *wanted = journal_is_shared(store->path) ? "delete" : "wal";
@@ -329,7 +313,9 @@ int journal_set_up(struct store *store, struct err *err)
 	if (r < 0 || strcmp(store->journal, wanted) == 0)
 		return r;
 	snprintf(sql, sizeof(sql), "PRAGMA journal_mode = %s", wanted);
-	r = change(store, sql, err);
+	do /* this needs the file alone, and SQLite gives up at once instead of waiting for it */
+		r = ask(store, sql, err);
+	while (r == -EBUSY && lock_wait(store));
 	if (r < 0)
 		return r;
 	/* "delete" for "wal": the system has no shared memory for it. That is safe too. */
@@ -452,29 +438,17 @@ static void sync_here(struct store *store)
  * A log that may not be on the disk is not copied: what is there of it after a power cut would
  * stand before newer pages. SQLite waits for it as well, but keeps to itself what that says.
  */
-static void copy_log(struct store *store, const int *modes, size_t n_modes)
+void settle_copy(struct store *store, bool shortens)
 {
 	uint64_t began_boot_ns = clock_boot_ns();
 
 	if (store->is_unsettled)
 		sync_here(store);
-	for (size_t i = 0; i < n_modes && !store->log_error; i++)
-		sqlite3_wal_checkpoint_v2(store->db, NULL, modes[i], NULL, NULL);
+	if (!store->log_error)
+		sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	if (!store->log_error && shortens)
+		sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	note_wait(store, began_boot_ns);
-}
-
-void settle_reuse(struct store *store)
-{
-	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE };
-
-	copy_log(store, modes, ARRAY_SIZE(modes));
-}
-
-void settle_shorten(struct store *store)
-{
-	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE };
-
-	copy_log(store, modes, ARRAY_SIZE(modes));
 }
 
 /*
@@ -501,7 +475,7 @@ int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	if (store->leaves_disk) {
 		store->wants_sweep |= is_full || store->syncs_log;
 	} else if (is_full) {
-		settle_reuse(store);
+		settle_copy(store, false);
 		store->wal_tried_pages = store->log_error ? 0 : n_pages;
 	} else if (store->syncs_log) {
 		settle_now(store);

@@ -19,17 +19,16 @@
  * not each title that a program gives itself). is_raised: its numbers are those of samples that
  * were removed, as an attempt may find no room at its end to write its processes.
  *
- * Samples: a recorder is the program that writes ticks: an attempt's runner (the attempt's id) or
- * a daemon (its id, negative). A tick is one row with all of its samples (codec.h). After 120 of a
- * recorder they become a fold, which is the host's values, with a chunk for each group of 16
- * processes (codec.h) and points for each attempt. A fold has the id of its newest tick, so no tick
- * ever gets the id of another; meta has last_tick, the largest id that was removed. A chunk's id is
- * its fold and its group (CHUNK_BITS): that is all the index it needs. That of a row of rollups is
- * the hour and the group (rollup.h). A sample is in a chunk or in a rollup, never in both;
- * is_rolled: chunks of the fold are becoming rollups, and it is read as minutes. Points of which
- * only the peak is left are thin. Beside packed bytes stands a seal of them and of their key
- * (query_bind_blob()): a flipped bit mostly unpacks as well as the right one, or gives samples to
- * another process.
+ * Samples: the recorder of ticks is known by the id of its attempt. A tick is one row with all of
+ * its samples (codec.h). After 120 of a recorder they become a fold, which is the host's values,
+ * with a chunk for each group of 16 processes (codec.h) and points for each attempt. A fold has the
+ * id of its newest tick, so no tick ever gets the id of another; meta has last_tick, the largest id
+ * that was removed. A chunk's id is its fold and its group (CHUNK_BITS): that is all the index it
+ * needs. That of a row of rollups is the hour and the group (rollup.h). A sample is in a chunk or
+ * in a rollup, never in both; is_rolled: chunks of the fold are becoming rollups, and it is read as
+ * minutes. Points of which only the peak is left are thin. Beside packed bytes stands a seal of
+ * them and of their key (query_bind_blob()): a flipped bit mostly unpacks as well as the right one,
+ * or gives samples to another process.
  *
  * Attempts: one may be a tree that another program started (is_attached): its runner is the
  * process that was attached. submission: the number of the submission that it runs, as no clock

@@ -86,32 +86,6 @@ static int make_empty(const char *path, struct err *err)
 
 /* ---- the file ---- */
 
-static int refuse_lost_log(const char *path, struct err *err)
-{
-	return err_set(
-		err, -EBADMSG,
-		"the database %s is damaged (it is empty, and what is in its -wal cannot be "
-		"read): run \"proctor doctor --repair\", which moves both aside so that a new "
-		"one can begin",
-		path);
-}
-
-/*
- * SQLite takes the log of an empty file for a stale one and deletes it, even when
- * it only reads. A file that was cut to nothing has its last rows there. One that is
- * just being made has no log (layout_create()).
- */
-static int check_log(const char *path, struct err *err)
-{
-	struct stat st;
-	struct wal_found log;
-
-	wal_check(path, &log);
-	if (!log.has_commit || stat(path, &st) < 0 || st.st_size > 0)
-		return 0;
-	return refuse_lost_log(path, err);
-}
-
 /*
  * A link is followed (state may live on another disk), but what is written must
  * be a plain file of our own: in a folder that others can write, theirs could
@@ -120,6 +94,7 @@ static int check_log(const char *path, struct err *err)
  */
 static int check_file(const char *path, enum store_mode mode, struct err *err)
 {
+	struct wal_found log;
 	struct stat st;
 	int error, r = path_refuse_links(path, err);
 
@@ -142,7 +117,21 @@ static int check_file(const char *path, enum store_mode mode, struct err *err)
 			       "the database %s belongs to user %u, not to you: set PROCTOR_HOME "
 			       "to a folder of your own",
 			       path, (unsigned)st.st_uid);
-	return st.st_size == 0 ? check_log(path, err) : 0;
+	/*
+	 * SQLite takes the log of an empty file for a stale one and deletes it, even when it only
+	 * reads. A file that was cut to nothing has its last rows there. One that is just being
+	 * made has no log (layout_create()).
+	 */
+	if (st.st_size == 0)
+		wal_check(path, &log);
+	if (st.st_size > 0 || !log.has_commit || stat(path, &st) < 0 || st.st_size > 0)
+		return 0;
+	return err_set(
+		err, -EBADMSG,
+		"the database %s is damaged (it is empty, and what is in its -wal cannot be "
+		"read): run \"proctor doctor --repair\", which moves both aside so that a new "
+		"one can begin",
+		path);
 }
 
 /* SQLite opens what it may not write for reading only, and would complain late. */
@@ -529,6 +518,7 @@ struct store *store_close(struct store *store)
 	for (size_t i = 0; i < LOG_DECODERS; i++)
 		tick_decoder_free(store->decoders[i].ticks);
 	map_release(&store->phase_counts);
+	map_release(&store->user_bytes);
 	damages_release(&store->damages);
 	free(store->path);
 	free(store);
@@ -544,7 +534,7 @@ struct store_swept store_sweep(const char *path, uint64_t followed_wall_ns)
 	if (ret.result < 0)
 		return ret;
 	store->is_unsettled = true; /* by others */
-	settle_reuse(store);
+	settle_copy(store, false);
 	store->followed_wall_ns = followed_wall_ns;
 	(void)ingest_logs(store, NULL); /* removes logs */
 	ret.disk_error = store->log_error;

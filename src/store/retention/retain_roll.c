@@ -205,19 +205,6 @@ static void find_hours(const struct old_fold *fold, uint64_t *ret_first, uint64_
 	}
 }
 
-/* Until its attempt ends, with the process's own account, this is all that tells of its samples. */
-static int raise_process(struct rolling *g, int64_t process, const struct totals *totals,
-			 struct err *err)
-{
-	struct proc_record record;
-
-	proc_record_init(&record);
-	totals_tell(totals, &record);
-	return query_put(g->store, STATEMENT_RAISE_PROCESS, err,
-			 V_COLUMNS(&process_total_columns, &record),
-			 V_I64((int64_t)record.n_samples), V_I64(process));
-}
-
 static int find_next(struct rolling *g, struct old_fold *fold, struct err *err)
 {
 	int r;
@@ -271,9 +258,20 @@ static int roll_group(struct rolling *g, int64_t group, struct err *err)
 		if (r == 0)
 			r = find_next(g, &g->folds[i], err);
 	}
-	for (int64_t i = 0; r == 0 && i < GROUP_PROCESSES; i++)
-		if (g->processes[i].is_taken && g->processes[i].owner == OWNER_UNFINISHED)
-			r = raise_process(g, group | i, &g->processes[i].totals, err);
+	/* Until its attempt ends, with the process's own account, this is all that tells of its
+	 * samples. */
+	for (int64_t i = 0; r == 0 && i < GROUP_PROCESSES; i++) {
+		const struct old_process *p = &g->processes[i];
+		struct proc_record record;
+
+		if (!p->is_taken || p->owner != OWNER_UNFINISHED)
+			continue;
+		proc_record_init(&record);
+		totals_tell(&p->totals, &record);
+		r = query_put(g->store, STATEMENT_RAISE_PROCESS, err,
+			      V_COLUMNS(&process_total_columns, &record),
+			      V_I64((int64_t)record.n_samples), V_I64(group | i));
+	}
 	return r;
 }
 

@@ -257,11 +257,6 @@ static int look_at_clock(struct slice *slice, struct err *err)
 	return r;
 }
 
-void store_retain_watch_clock(struct retention *run, const struct retention_clock *clock)
-{
-	run->clock = *clock;
-}
-
 struct retention_clock retention_clock_now(void)
 {
 	struct retention_clock clock = { .boot_ns = clock_boot_ns(),
@@ -375,18 +370,35 @@ static int note_done(struct slice *slice, struct err *err)
 	return r;
 }
 
-#define ROWS(id_, batch_, gone_, member_)                                                  \
-	{                                                                                  \
-		STATEMENT_##id_, batch_, gone_, offsetof(struct retention_result, member_) \
+#define ROWS(id_, batch_, gone_, member_, ...)                                       \
+	{                                                                            \
+		.id = STATEMENT_##id_, .batch = batch_, .gone = gone_,               \
+		.n_dropped = offsetof(struct retention_result, member_), __VA_ARGS__ \
 	}
 static const struct old_rows minutes = ROWS(DROP_ROLLUPS, BATCH_ROWS, NULL, n_minutes);
-const struct old_rows retain_events = ROWS(DROP_EVENTS, BATCH_ROWS, META_EVENTS_GONE, n_events);
+const struct old_rows retain_events =
+	ROWS(DROP_EVENTS, BATCH_ROWS, META_EVENTS_GONE, n_events,
+	     .of_attempt = STATEMENT_DROP_EVENTS_OF_ATTEMPT, .what = "events");
 static const struct old_rows anomalies =
 	ROWS(DROP_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies);
 /* For room, of those that are over only; the seconds of others, up to 20 KB each, go alone. */
 static const struct old_rows over_anomalies =
-	ROWS(DROP_OVER_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies);
+	ROWS(DROP_OVER_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies,
+	     .of_attempt = STATEMENT_DROP_ANOMALIES_OF_ATTEMPT, .what = "anomalies");
 static const struct old_rows seconds = ROWS(DROP_SECONDS, 10, NULL, n_seconds);
+static const struct old_rows daemons = ROWS(DROP_DAEMONS, BATCH_ROWS, NULL, n_daemons);
+
+/* Only what is removed here has referred to them. */
+static int drop_boots(struct slice *slice, struct err *err)
+{
+	const struct retention_result *result = &slice->run->result;
+
+	return result->n_daemons + result->n_attempts == 0
+		       ? 0
+		       : query_run_alone(slice->store, STATEMENT_DROP_BOOTS, err);
+}
+
+static stage_fn room_again;
 
 /*
  * In this order: those that are not inside a transaction come first. A stage has a function of its
@@ -409,10 +421,13 @@ static const struct stage {
 	{ .drop = retain_drop_curves, .cutoff = curves_cutoff },
 	{ .rows = &retain_events, .cutoff = events_cutoff },
 	{ .rows = &anomalies, .cutoff = events_cutoff },
+	{ .rows = &daemons, .cutoff = events_cutoff },
 	{ .fn = room_begin },	     /* whether there is too little; if so until there is enough: */
 	{ .fn = room_logs },	     /* the oldest that were rotated */
+	{ .fn = room_user },	     /* of the user who has the most, where there are several: */
 	{ .fn = room_count_events }, /* how many there are, for the next one */
 	{ .fn = room_many_events },  /* the oldest, where most of it is events */
+	{ .fn = room_user_samples },
 	{ .drop = retain_roll },
 	{ .drop = retain_roll, .cutoff = full_cutoff }, /* what that has begun is ended */
 	{ .rows = &minutes },
@@ -423,10 +438,31 @@ static const struct stage {
 	{ .fn = room_phases }, /* of the oldest attempts that are over */
 	{ .fn = room_processes },
 	{ .fn = room_attempts },
-	{ .fn = room_end },  /* whether there is enough now */
-	{ .fn = give_back }, /* what is free, to the disk */
-	{ .fn = note_done }, /* when it was */
+	{ .fn = room_again }, /* the same of all users */
+	{ .fn = drop_boots }, /* that nothing refers to any more */
+	{ .fn = room_end },   /* whether there is enough now */
+	{ .fn = give_back },  /* what is free, to the disk */
+	{ .fn = note_done },  /* when it was */
 };
+
+static unsigned find_stage(stage_fn *fn)
+{
+	unsigned i = 0;
+
+	while (stages[i].fn != fn)
+		i++;
+	return i;
+}
+
+static int room_again(struct slice *slice, struct err *err)
+{
+	int r = slice->run->user < 0 ? 0 : lacks_room(slice, err);
+
+	slice->run->user = -1;
+	if (r > 0) /* the stage behind it is next */
+		slice->run->stage = find_stage(room_user);
+	return r < 0 ? r : 0;
+}
 
 /* ---- slices ---- */
 
@@ -434,23 +470,34 @@ static const struct stage {
 #define WORK_MIN_NS UINT64_C(1000000)
 
 void store_retain_begin(struct retention *run, const struct retention_policy *policy,
-			uint64_t now_wall_ns)
+			uint64_t now_wall_ns, const struct retention_clock *clock)
 {
 	*run = (struct retention){
 		.after_recorder = INT64_MIN,
 		.after_event_ns = INT64_MIN,
+		.user = -1,
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.work_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.batch_rows = BATCH_ROWS,
 		.target_bytes = U64_UNKNOWN,
-		.clock = { .boot_ns = U64_UNKNOWN },
+		.clock = clock ? *clock : (struct retention_clock){ .boot_ns = U64_UNKNOWN },
 		.result = { .bytes_before = U64_UNKNOWN,
 			    .bytes_after = U64_UNKNOWN,
 			    .beside_bytes = U64_UNKNOWN,
 			    .wal_bytes = U64_UNKNOWN },
 	};
+}
+
+static int run_stage(struct slice *slice, const struct stage *stage, struct err *err)
+{
+	if (stage->fn)
+		return stage->fn(slice, err);
+	if (!stage->cutoff)
+		return room_drop(slice, stage->drop, stage->rows, err);
+	return stage->rows ? retain_drop_rows(slice, stage->rows, stage->cutoff(slice->run), err)
+			   : stage->drop(slice, stage->cutoff(slice->run), err);
 }
 
 /* Stage after stage of one kind, until the time is up. 1: it is. */
@@ -459,12 +506,7 @@ static int run_stages(struct slice *slice, bool is_alone, struct err *err)
 	struct retention *run = slice->run;
 
 	while (run->stage < ARRAY_SIZE(stages) && stages[run->stage].is_alone == is_alone) {
-		const struct stage *stage = &stages[run->stage];
-		int r = stage->fn	 ? stage->fn(slice, err)
-			: !stage->cutoff ? room_drop(slice, stage->drop, stage->rows, err)
-			: stage->rows
-				? retain_drop_rows(slice, stage->rows, stage->cutoff(run), err)
-				: stage->drop(slice, stage->cutoff(run), err);
+		int r = run_stage(slice, &stages[run->stage], err);
 
 		if (r != 0)
 			return r;
@@ -504,7 +546,7 @@ static int run_slice(struct slice *slice, struct err *err)
 	if (before > 0)
 		settle_now(slice->store);
 	if (r == 0)
-		settle_shorten(slice->store);
+		settle_copy(slice->store, true);
 	return r < 0 || restored == 0 ? r : restored;
 }
 
@@ -527,7 +569,7 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	/* Pages that the file lacks get there while the disk has room. On a full disk the log could
 	 * neither be copied nor grow, and nothing could be removed. */
 	if (run->stage == 0)
-		settle_reuse(store);
+		settle_copy(store, false);
 	r = run_slice(&slice, err);
 	store->lock_timeout_ns = lock_timeout_ns;
 	if (retention_is_full(r)) {
@@ -539,7 +581,7 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 			run->batch_rows = run->batch_rows > 4 ? run->batch_rows / 4 : 1;
 		run->met_full = true;
 		run->slice_ns = 0;
-		settle_reuse(store);
+		settle_copy(store, false);
 	} else if (r >= 0) { /* row by row it would take hours */
 		run->met_full = false;
 		run->batch_rows =
@@ -568,9 +610,8 @@ static int cut_short(struct store *store, struct retention *run, const struct er
 	if (run->is_cut_short || !u64_known(run->result.bytes_before) ||
 	    space_read(store, &run->result.bytes_after, NULL, NULL) < 0)
 		return full->code;
-	for (unsigned i = run->stage; i < ARRAY_SIZE(stages); i++)
-		if (stages[i].fn == room_end)
-			run->stage = i;
+	if (run->stage < find_stage(room_end))
+		run->stage = find_stage(room_end);
 	run->is_cut_short = true;
 	run->full = *full;
 	return 1;
@@ -622,15 +663,14 @@ static int read_due(struct store *store, bool for_room, uint64_t now_wall_ns, st
 	       (for_room && age_ns >= ROOM_INTERVAL_NS && age_ns < INTERVAL_NS - CLAIM_NS);
 }
 
-static int claim(struct store *store, bool for_room, bool only_ask, uint64_t now_wall_ns,
-		 struct err *err)
+int store_claim_retention(struct store *store, bool for_room, uint64_t now_wall_ns, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
 		r = read_due(store, for_room, now_wall_ns, err);
-	if (r <= 0 || only_ask)
+	if (r <= 0)
 		return r;
 	txn_abort(&txn);
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
@@ -642,21 +682,6 @@ static int claim(struct store *store, bool for_room, bool only_ask, uint64_t now
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	return r < 0 ? r : 1;
-}
-
-int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	return claim(store, false, true, now_wall_ns, err);
-}
-
-int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	return claim(store, false, false, now_wall_ns, err);
-}
-
-int store_claim_room(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	return claim(store, true, false, now_wall_ns, err);
 }
 
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
@@ -671,32 +696,26 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
 
 /* ---- what it would do ---- */
 
-/* How many samples a chunk has stands at its beginning. */
-static int count_samples(struct store *store, int64_t cutoff_ns, struct retention_preview *ret,
-			 struct err *err)
+static int try_stages(struct slice *slice, struct retention_preview *ret, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(buf_release) struct buf raw = BUF_INIT;
-	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
-	int r = t ? query_ask(store, STATEMENT_OLD_CHUNKS, &q, err, cutoff_ns)
-		  : store_no_memory(store, err);
+	struct retention *run = slice->run;
+	uint64_t bytes_after = 0;
+	int r = 0;
 
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q), process;
-		struct item_reader items;
-		const void *data;
-		size_t len;
-
-		ret->removable_bytes += (uint64_t)query_read_i64(&q);
-		r = query_read_pack(&q, id, &raw, err);
-		items = item_reader(&raw, id & CHUNK_PROCESS_MAX);
-		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
-			r = table_read(data, len, CODEC_ROWS, 0, NULL, t) < 0 ? -EBADMSG : 0;
-			ret->result.n_samples += r == 0 ? t->n : 0;
-		}
-		ret->result.n_damaged += r == -EBADMSG;
-		r = r == -EBADMSG ? 0 : r;
-	}
+	for (run->stage = 0; r == 0 && stages[run->stage].fn != room_begin; run->stage++)
+		do
+			r = run_stage(slice, &stages[run->stage], err);
+		while (r > 0);
+	if (r == 0)
+		r = room_end(slice, err);
+	if (r == 0)
+		r = give_back(slice, err);
+	if (r == 0)
+		r = space_read(slice->store, &bytes_after, NULL, err);
+	ret->result = run->result;
+	ret->held_until_ns = run->held_until_ns;
+	ret->removable_bytes =
+		bytes_after < run->result.bytes_before ? run->result.bytes_before - bytes_after : 0;
 	return r;
 }
 
@@ -704,48 +723,21 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 			    uint64_t now_wall_ns, const struct retention_clock *clock,
 			    struct retention_preview *ret, struct err *err)
 {
-	struct retention run = { .policy = *policy, .now_wall_ns = now_wall_ns, .clock = *clock };
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	struct retention_preview p = { .result.bytes_after = U64_UNKNOWN };
-	/* Statements that count rows before ? and the bytes that they take, about. */
-	const struct {
-		enum statement id;
-		int64_t (*cutoff)(const struct retention *run);
-		uint64_t *ret_n;
-	} counted[] = {
-		{ STATEMENT_SIZE_OLD_FOLDS, full_cutoff, &p.result.n_folds },
-		{ STATEMENT_SIZE_OLD_ROLLUPS, retain_minutes_cutoff, &p.result.n_minutes },
-		{ STATEMENT_SIZE_OLD_POINTS, curves_cutoff, &p.result.n_curves },
-		{ STATEMENT_SIZE_OLD_EVENTS, events_cutoff, &p.result.n_events },
-		{ STATEMENT_SIZE_OLD_ANOMALIES, events_cutoff, &p.result.n_anomalies },
-	};
-	uint64_t used_bytes = 0;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	struct retention run;
+	struct slice slice = { .store = store, .run = &run, .deadline_ns = UINT64_MAX };
+	int r;
 
-	if (r == 0)
-		r = judge_clock(store, &run, false, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counted); i++) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-
-		r = query_first(store, counted[i].id, &q, err, counted[i].cutoff(&run));
-		if (r <= 0)
-			return r;
-		*counted[i].ret_n = (uint64_t)query_read_i64(&q);
-		p.removable_bytes += (uint64_t)query_read_i64(&q);
-		r = 0;
+	store_retain_begin(&run, policy, now_wall_ns, clock);
+	/* What is not committed does not come to the disk, which may be full. */
+	sqlite3_exec(store->db, "PRAGMA cache_spill = 0", NULL, NULL, NULL);
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0) {
+		store->is_batch = true; /* stages begin no transactions of their own */
+		r = try_stages(&slice, ret, err);
+		store->is_batch = false;
 	}
-	if (r == 0)
-		r = count_samples(store, full_cutoff(&run), &p, err);
-	if (r == 0)
-		r = space_read(store, &p.result.bytes_before, &used_bytes, err);
-	if (r < 0)
-		return r;
-	p.held_until_ns = run.held_until_ns;
-	p.result.beside_bytes = space_beside(store, policy);
-	p.result.wal_bytes = space_of_wal(store);
-	used_bytes += p.result.beside_bytes;
-	if (policy->max_bytes && used_bytes > policy->max_bytes + p.removable_bytes)
-		p.result.over_bytes = used_bytes - policy->max_bytes - p.removable_bytes;
-	*ret = p;
-	return 0;
+	txn_abort(&txn);
+	sqlite3_exec(store->db, "PRAGMA cache_spill = 1", NULL, NULL, NULL);
+	return r;
 }

@@ -54,6 +54,7 @@ struct retention_result {
 	uint64_t n_phases;  /* of attempts that ended */
 	uint64_t n_processes;		    /* the same */
 	uint64_t n_attempts;		    /* …and up to here for max_bytes alone */
+	uint64_t n_daemons;		    /* whose anomalies and events are gone as well */
 	uint64_t n_logs;		    /* files that the log of snapshots was rotated to */
 	uint64_t n_damaged;		    /* things that made no sense, and are gone */
 	uint64_t bytes_before, bytes_after; /* of the file; U64_UNKNOWN until then */
@@ -88,6 +89,10 @@ struct retention {
 	unsigned stage;	    /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
+	/* whose records go first, as they have the most of all users; -1: anybody's; and about how
+	 * many bytes those are */
+	int64_t user;
+	uint64_t user_bytes;
 	int64_t after_attempt; /* those up to it have been looked at */
 	int64_t after_anomaly; /* the same, of those that began then: */
 	int64_t after_anomaly_ns;
@@ -104,15 +109,12 @@ struct retention {
 	struct retention_result result;
 };
 
-/* Touches nothing yet. */
-void store_retain_begin(struct retention *run, const struct retention_policy *policy,
-			uint64_t now_wall_ns);
-
 /*
- * Before the first slice: what goes for its age stays while the wall clock has moved further than
- * it can have, for a week or until it goes back. max_bytes is kept to all the same.
+ * Touches nothing yet. With a clock, what goes for its age stays while the wall clock has moved
+ * further than it can have, for a week or until it goes back. max_bytes is kept to all the same.
  */
-void store_retain_watch_clock(struct retention *run, const struct retention_clock *clock);
+void store_retain_begin(struct retention *run, const struct retention_policy *policy,
+			uint64_t now_wall_ns, const struct retention_clock *clock);
 
 /* Until when the last run has decided to do so; 0: not. */
 int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_t *ret,
@@ -141,21 +143,17 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 int store_retain_step(struct store *store, struct retention *run, struct err *err);
 bool retention_is_full(int error);
 
-/* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
-int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);
-
-/* The same, and if it is due others find that it is not, for ten minutes. */
-int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
+/*
+ * 1: it is an hour since it was done, or never was, and others find for ten minutes that it is not.
+ * A time that is yet to come is no time. for_room, for who has found too much: also when it is a
+ * minute since it was done, and as far as can be told nobody is at it.
+ */
+int store_claim_retention(struct store *store, bool for_room, uint64_t now_wall_ns,
+			  struct err *err);
 
 /* How many bytes are above max_bytes right now. */
 int store_read_over(struct store *store, const struct retention_policy *policy, uint64_t *ret,
 		    struct err *err);
-
-/*
- * Claims it for who has found too much: it is a minute since it was done, and as far as can be told
- * nobody is at it.
- */
-int store_claim_room(struct store *store, uint64_t now_wall_ns, struct err *err);
 
 /* Who claimed it leaves before all is done: it is due for the next one. */
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
@@ -166,11 +164,14 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
  */
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy);
 
-/* What would be removed; writes nothing. */
+/*
+ * What would be removed: it is done, in one transaction and in memory, and undone. Needs a store
+ * that may be written, and keeps others from writing meanwhile.
+ */
 struct retention_preview {
 	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
 	struct retention_result result;
-	uint64_t removable_bytes; /* that this takes, without the minutes that come of it */
+	uint64_t removable_bytes; /* by which the database gets smaller */
 	uint64_t held_until_ns;	  /* as of a run with the same clock */
 };
 int store_preview_retention(struct store *store, const struct retention_policy *policy,

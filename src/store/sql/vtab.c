@@ -135,14 +135,6 @@ static const struct limit limits[] = {
 	{ VTAB_PID, SQLITE_INDEX_CONSTRAINT_EQ, 'p', limit_pid, ONE_OF(n_pids) },
 };
 
-static const struct limit *find_letter(char letter)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (limits[i].letter == letter)
-			return &limits[i];
-	return NULL;
-}
-
 /* The limit that constraint number i sets; NULL: none that helps. */
 static const struct limit *limit_of(const struct vtab_table *table, sqlite3_index_info *info, int i)
 {
@@ -211,8 +203,10 @@ static void read_plan(int number, const char *plan, sqlite3_value **values, stru
 		.n_words = (unsigned)number >> PLAN_WORDS_SHIFT,
 	};
 	for (size_t i = 0; plan[i]; i++) {
-		const struct limit *limit = find_letter(plan[i]);
+		const struct limit *limit = limits;
 
+		while (limit->letter != plan[i]) /* it is one of ours */
+			limit++;
 		ret->has_time |= limit->key == VTAB_TIME;
 		if (sqlite3_value_type(values[i]) == SQLITE_NULL) /* equals nothing */
 			ret->is_empty = true;

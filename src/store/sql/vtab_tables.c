@@ -298,7 +298,8 @@ struct metrics_row {
 struct metrics_cursor {
 	struct vtab_cursor base;
 	struct vtab_ticks ticks;
-	size_t process; /* in the fold, or row of the minute: the next one */
+	size_t process;	     /* in the fold, or row of the minute: the next one */
+	int64_t row_process; /* its row */
 	struct metrics_row row;
 };
 
@@ -358,6 +359,8 @@ static int next_of_fold(struct metrics_cursor *c, struct err *err)
 		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample,
 				     &c->row.attempt_num, err);
 	c->row.n_samples = 1;
+	if (r > 0)
+		c->row_process = open_fold_process_id(fold, c->process - 1);
 	return r;
 }
 
@@ -374,6 +377,7 @@ static int next_of_minute(struct metrics_cursor *c, struct err *err)
 	minute_row_sample(&row, &c->row.sample);
 	c->row.attempt_num = row.attempt_num;
 	c->row.n_samples = row.n_samples;
+	c->row_process = row.process;
 	return 1;
 }
 
@@ -381,15 +385,9 @@ static int next_of_minute(struct metrics_cursor *c, struct err *err)
 static int next_process(struct metrics_cursor *c, struct err *err)
 {
 	int r = c->ticks.fold ? next_of_fold(c, err) : next_of_minute(c, err);
-	int64_t process = 0;
 
-	if (r > 0)
-		process = c->ticks.fold
-				  ? open_fold_process_id(c->ticks.fold, c->process - 1)
-				  : minute_window_process(c->ticks.minute.window,
-							  c->ticks.minute.first + c->process - 1);
-	c->base.rowid =
-		vtab_ticks_id(&c->ticks) * (CHUNK_PROCESS_MAX + 1) + (process & CHUNK_PROCESS_MAX);
+	c->base.rowid = vtab_ticks_id(&c->ticks) * (CHUNK_PROCESS_MAX + 1) +
+			(c->row_process & CHUNK_PROCESS_MAX);
 	return r;
 }
 
@@ -512,7 +510,7 @@ static int next_minute(struct vtab_cursor *base, struct err *err)
 		return r;
 	base->row = minute_iter_row(iter);
 	base->rowid = (int64_t)(minute_iter_row(iter)->wall_ns / MINUTE_NS) << CHUNK_BITS |
-		      (minute_iter_process(iter) & CHUNK_PROCESS_MAX);
+		      (minute_iter_row(iter)->process & CHUNK_PROCESS_MAX);
 	return r;
 }
 

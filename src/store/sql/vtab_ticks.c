@@ -143,18 +143,15 @@ static int read_hour(struct vtab_ticks *t, uint64_t minute, struct err *err)
 
 static int find_minute(struct vtab_ticks *t, uint64_t minute, struct err *err)
 {
-	size_t n, first = 0;
 	int r = read_hour(t, minute, err);
 
 	if (r < 0)
 		return r;
-	n = minute_window_count(t->window);
-	while (first < n && minute_window_minute(t->window, first) < minute)
-		first++;
-	t->minute = (struct minute_rows){ t->window, first, 0, minute };
-	while (first + t->minute.n < n &&
-	       minute_window_minute(t->window, first + t->minute.n) == minute)
-		t->minute.n++;
+	do
+		t->minute = minute_window_rows(t->window, t->minute.first + t->minute.n, false);
+	while (t->minute.n > 0 && t->minute.minute < minute);
+	if (t->minute.minute != minute)
+		t->minute.n = 0;
 	return t->minute.n > 0;
 }
 
