@@ -116,7 +116,8 @@ static void look_up_usual(struct run *run)
 	struct attempt a = *run->attempt;
 	struct store *store = NULL;
 
-	if (run->watching.has_usual || !attempt_log_is_stored(run->log) || age_ns < USUAL_AFTER_NS)
+	if (run->watching.has_usual || !attempt_log_is_stored(run->job.log) ||
+	    age_ns < USUAL_AFTER_NS)
 		return;
 	if (!run->watching.has_asked_usual)
 		record_store_aside(run);

@@ -23,74 +23,6 @@ uint64_t run_time_of(const struct run *run, uint64_t wall_ns)
 	return u64_known(wall_ns) ? wall_ns + (run_now(run) - clock_wall_ns()) : U64_UNKNOWN;
 }
 
-/* ---- who counts the system calls ---- */
-
-/* Somebody who has asked for one way hears at once that it cannot be. */
-static void warn_uncounted(const struct run *run)
-{
-	enum run_syscalls_how how = run->options->syscalls.how;
-
-	if (!run->counting.calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
-		log_warning("system calls are not counted, and the job goes on: %s",
-			    run->counting.err.text);
-}
-
-/* It may where we may not, costs less than strace, and has what it needs loaded. */
-void run_counting_ask(struct run *run)
-{
-	struct err err = ERR_INIT, why = ERR_INIT;
-
-	run->counting.asks_daemon = false;
-	run->counting.is_daemon_asked = record_ask_to_count(run, &err) == 0;
-	if (run->counting.is_daemon_asked) {
-		run->counting.calls = run_calls_close(run->counting.calls);
-		return;
-	}
-	if (!run->counting.calls && err.code != -ENOENT) /* a daemon there is */
-		err_set(&why, run->counting.err.code, "%.250s; %.200s", run->counting.err.text,
-			err.text);
-	if (why.code != 0)
-		run->counting.err = why;
-	warn_uncounted(run);
-}
-
-static void run_counting_open(struct run *run)
-{
-	const struct run_syscalls *o = &run->options->syscalls;
-
-	if (o->how == RUN_SYSCALLS_OFF) {
-		err_set(&run->counting.err, -EOPNOTSUPP, "--syscalls=off");
-		return;
-	}
-	/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
-	if (o->how == RUN_SYSCALLS_DEFAULT && !o->may_strace) {
-		err_set(&run->counting.err, -EOPNOTSUPP,
-			"a run counts them only if asked to (--syscalls); a daemon of root does from "
-			"when it has heard of the job, some tenths of a second after its beginning");
-		run->counting.asks_daemon = run->options->is_submitted;
-		return;
-	}
-	run_calls_open(o, run->members, &run->counting.calls, &run->counting.err);
-	run->counting.asks_daemon = o->how != RUN_SYSCALLS_STRACE &&
-				    (!run->counting.calls || run_calls_traces(run->counting.calls));
-	if (!run->counting.asks_daemon)
-		warn_uncounted(run);
-}
-
-void run_counting_fill(struct run *run)
-{
-	CLEANUP(process_calls_release)
-	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
-
-	bool is_all = false;
-
-	if (run->counting.calls)
-		run_calls_fill(run->counting.calls, &run->snap);
-	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
-		 link_take_counts(run->link, &now, &is_all) == 0)
-		process_calls_fill_steps(&run->counting.before, &now, is_all, &run->snap);
-}
-
 /* ---- a run from its beginning to its end ---- */
 
 #define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
@@ -159,8 +91,8 @@ static int open_run(struct run *run, struct err *err)
 	if (!run->members)
 		return err_set(err, -ENOMEM, "out of memory");
 	run_counting_open(run);
-	options.is_traceable = run_calls_traces(run->counting.calls);
-	options.holds_commands = run->counting.calls || run->counting.asks_daemon;
+	options.is_traceable = run_counting_traces(run);
+	options.holds_commands = run->counting.is_own || run->counting.asks_daemon;
 	r = runner_new(run->loop, &options, &run->runner, err);
 	if (r < 0)
 		return r;
@@ -178,7 +110,7 @@ static int open_run(struct run *run, struct err *err)
 	    collector_scan(run->collector, &run->snap, &why) == 0)
 		membership_note_strangers(run->members, &run->snap);
 	run->tally = tally_new(run->options->spec->job_id, run->births.life != NULL);
-	run->link = link_new(run->loop, run_take_facts, run);
+	run->link = link_new(run->loop, &run->job, run_take_facts, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
@@ -194,7 +126,7 @@ static int open_run(struct run *run, struct err *err)
 
 static void close_run(struct run *run)
 {
-	run->log = attempt_log_close(run->log);
+	run->job.log = attempt_log_close(run->job.log);
 	map_release(&run->watching.kills.counted);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
@@ -204,8 +136,7 @@ static void close_run(struct run *run)
 	run->births.life = life_close(run->births.life);
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
-	run->counting.calls = run_calls_close(run->counting.calls);
-	process_calls_release(&run->counting.before);
+	run_counting_close(run);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
@@ -245,6 +176,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
+		.job.a = ret,
 		.watching.kills.host_count = U64_UNKNOWN,
 		.phases = PHASE_BOX_INIT,
 		.curve.last = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },

@@ -30,13 +30,19 @@ struct kills_elsewhere {
 	struct map counted;	/* of each episode, by its name: how many */
 };
 
-/* Who counts the system calls. */
+/* Who counts the system calls: run_calls.c. */
 struct run_counting {
-	struct run_calls *calls;     /* NULL: the run does not count them */
-	struct err err;		     /* why not */
+	bool is_own;		 /* the run does, */
+	struct syscalls *ebpf;	 /* by this; NULL: by strace, */
+	struct strace **straces; /* one for each command */
+	size_t n_straces, cap_straces;
+	struct counted_calls calls;
+	struct err err;		     /* why the run does not, or not by eBPF */
+	struct err trouble;	     /* the first while it does; code 0: none */
+	bool is_warned;		     /* of what strace takes from the job */
 	struct process_calls before; /* by the last sample, where a daemon counts them */
 	bool asks_daemon;	     /* a daemon that may do more is to count them: not asked yet */
-	bool is_daemon_asked;	     /* it was, and said that it does */
+	bool is_daemon_asked;	     /* it was, and answered that it does */
 	bool is_by_daemon;	     /* it has, from the first to the last */
 };
 
@@ -99,8 +105,6 @@ struct run_watching {
 	size_t n_events_judged;	      /* of the tally's, in looks for anomalies */
 };
 
-struct run_calls; /* the system calls, as the runner itself counts them */
-
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
@@ -119,11 +123,11 @@ struct run {
 	uint64_t sheet_boot_ns; /* when the sheet began */
 	uint64_t ended_boot_ns; /* when the last command ended */
 	int done_sheets;
-	bool scan_failed;	 /* said once */
-	struct attempt_log *log; /* NULL: nothing is recorded */
-	uint64_t end_boot_ns;	 /* until when the end may wait for the disk; 0: the run goes on */
-	struct link *link;	 /* to the daemon */
-	bool is_untold;		 /* a daemon that should know the end of the job does not: */
+	bool scan_failed;     /* said once */
+	struct link_job job;  /* with the log; that is NULL: nothing is recorded */
+	uint64_t end_boot_ns; /* until when the end may wait for the disk; 0: the run goes on */
+	struct link *link;    /* to the daemon */
+	bool is_untold;	      /* a daemon that should know the end of the job does not: */
 	struct log_sender *untold_log; /* NULL: it is gone */
 	struct hold hold;
 	struct detect *detect;
@@ -150,17 +154,6 @@ uint64_t run_now(const struct run *run);
 
 /* A moment of the wall clock of now, on the run's; unknown stays unknown. */
 uint64_t run_time_of(const struct run *run, uint64_t wall_ns);
-
-/*
- * Who counts the system calls: the run itself, if it may or has strace for it; a daemon of root,
- * which may where the run may not, and which has started the run if it was submitted; or nobody,
- * and run->counting.err says why. Once, if run->counting.asks_daemon: the first command is there,
- * and waits.
- */
-void run_counting_ask(struct run *run);
-
-/* Into each sample what was counted since the last; where nobody counts they stay unknown. */
-void run_counting_fill(struct run *run);
 
 /* ---- run_ops.c ---- */
 
@@ -269,10 +262,6 @@ void record_greet(struct run *run);
 /* There is something new in the log. */
 void record_tell_changed(struct run *run);
 
-/* A daemon of root, or the one that has started us, is to count the system calls, of the command
- * that waits for it as well. */
-int record_ask_to_count(struct run *run, struct err *err);
-
 /* Before the end is in the log: who may have to send it holds it. */
 void record_prepare_end(struct run *run);
 
@@ -299,41 +288,28 @@ struct runner_result;
 void record_end(struct run *run, const struct runner_result *result);
 
 /*
- * ---- run_calls.c: the system calls of a job, as its own runner counts them ----
+ * ---- run_calls.c: who counts the system calls ----
  *
- * By eBPF where this user may, from the exec of each command on; by strace where it was asked for.
- * A run whose calls the daemon counts needs none of this.
+ * The run itself, by eBPF where this user may, from the exec of each command on, or by strace where
+ * it was asked for; a daemon of root, which may where the run may not, and which has started the
+ * run if it was submitted; or none, and run->counting.err has the reason.
  */
-
-/* What each process has called, as text: of 10,000 processes, mostly. */
-#define RUN_CALLS_MAX_TEXT_BYTES (4 << 20)
-
-/*
- * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
- * NULL where there is none, and err says why.
- */
-void run_calls_open(const struct run_syscalls *options, struct membership *members,
-		    struct run_calls **ret, struct err *err);
-struct run_calls *run_calls_close(struct run_calls *c);
+void run_counting_open(struct run *run);
+void run_counting_close(struct run *run);
 
 /* Whether commands have to allow that they are traced. */
-bool run_calls_traces(const struct run_calls *c);
+bool run_counting_traces(const struct run *run);
 
 /*
- * Whether the kernel does not give programs of the job the rights of another user (setuid, setgid,
- * file capabilities), since who traces them has not got these.
+ * This command has not begun, and waits: from now on it is counted. The first time a daemon is
+ * asked, if run->counting.asks_daemon. Failure is warned about once.
  */
-bool run_calls_withholds_rights(const struct run_calls *c);
+void run_counting_begin(struct run *run, pid_t pid);
 
-/* This command has not begun, and waits: from now on it is counted. Failure is warned about once.
+/* Into each sample what was counted since the last; by strace, or of none, it stays unknown. */
+void run_counting_fill(struct run *run);
+
+/* Into the attempt: the sums, what each of its processes has called, and what is wrong with that.
  */
-void run_calls_begin(struct run_calls *c, pid_t pid);
-
-/* Into each sample what is new since the last; by strace nobody knows before the end. */
-void run_calls_fill(struct run_calls *c, struct snapshot *snap);
-
-/* The sums of all its processes, what each of those listed in a has called, and what is wrong with
- * that, into a. */
-void run_calls_end(struct run_calls *c, struct attempt *a);
-
-struct rung run_calls_rung(const struct run_calls *c);
+void run_counting_end(struct run *run);
+struct rung run_counting_rung(const struct run *run);

@@ -194,7 +194,7 @@ static uint64_t on_hold(void *ctx)
 	runner_sheets(run->runner, &n_begun);
 	if (!run->options->is_submitted || n_begun == 0)
 		return 0;
-	return link_hold_ms(run->link, &run->hold, run->attempt->job_id);
+	return link_hold_ms(run->link, &run->hold);
 }
 
 static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
@@ -212,12 +212,7 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 /* Nothing of the command has run, and nothing of it is missed. */
 static void on_process_held(void *ctx, pid_t pid)
 {
-	struct run *run = ctx;
-
-	if (run->counting.asks_daemon)
-		run_counting_ask(run);
-	if (run->counting.calls)
-		run_calls_begin(run->counting.calls, pid);
+	run_counting_begin(ctx, pid);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -253,7 +248,7 @@ static void on_process_ending(void *ctx, pid_t pid)
 
 	run_life_drain(run);
 	sources_read_ending(run->root_fd, pid, &run->ending.zombie);
-	run->ending.leaves_out_threads = attempt_log_is_syncing(run->log);
+	run->ending.leaves_out_threads = attempt_log_is_syncing(run->job.log);
 	sources_read_waited_io(run->root_fd, run->ending.leaves_out_threads, &run->ending.waited);
 	run->ending.zombie.sheet_num = run_current_sheet(run);
 }
