@@ -447,6 +447,18 @@ int log_id_parse(const char *text, struct log_id *ret)
 	return 0;
 }
 
+void log_boot_id_parse(const char *text, uint8_t ret[16])
+{
+	char digits[LOG_ID_TEXT_BYTES] = "";
+	struct log_id id;
+
+	for (size_t n = 0; *text && n < sizeof(digits) - 1; text++)
+		if (*text != '-')
+			digits[n++] = *text;
+	if (log_id_parse(digits, &id) == 0)
+		memcpy(ret, id.bytes, sizeof(id.bytes));
+}
+
 /* ---- numbers of attempts ---- */
 
 #define NUMBER_NAME_BYTES 12

@@ -68,11 +68,6 @@ uint64_t deaths_minor_faults(const struct deaths *d)
 	return sum;
 }
 
-void deaths_leave_out(struct deaths *d)
-{
-	d->n_unlisted++;
-}
-
 /*
  * At its end the scheduler had not counted all of its CPU time, and threads that died at the same
  * moment may have been in no sum; now all is counted.
@@ -110,52 +105,37 @@ size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
 
 /* ---- into the record ---- */
 
-/* Where the processes of an attempt are: a pid may have been used again. */
-struct listing {
-	struct map by_key; /* hash of pid and start time -> index */
-	struct map by_pid; /* -> index of the last that had it */
-};
-
-static void listing_release(struct listing *l)
-{
-	map_release(&l->by_key);
-	map_release(&l->by_pid);
-}
-
-static uint64_t hash_key(const struct proc_key *key)
+/* A pid may have been used again: its last process is found without a start time. */
+static uint64_t key_of(const struct proc_key *key)
 {
 	const uint64_t parts[] = { pid_key(key->pid), key->start_ticks };
 
-	return hash_bytes(HASH_INIT, parts, sizeof(parts));
+	return u64_known(key->start_ticks)
+		       ? hash_bytes(HASH_INIT, parts, sizeof(parts)) | UINT64_C(1) << 63
+		       : parts[0];
 }
 
-static int list_all(const struct attempt *a, struct listing *l)
+/* Where the processes of an attempt are, by both keys. */
+static int list_all(const struct attempt *a, struct map *ret)
 {
-	for (size_t i = 0; i < a->n_processes; i++) {
-		const struct proc_key *key = &a->processes[i].key;
-
-		if (map_put(&l->by_key, hash_key(key), i) < 0 ||
-		    map_put(&l->by_pid, pid_key(key->pid), i) < 0)
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (map_put(ret, key_of(&a->processes[i].key), i) < 0 ||
+		    map_put(ret, pid_key(a->processes[i].key.pid), i) < 0)
 			return -ENOMEM;
-	}
 	return 0;
 }
 
-static struct proc_record *find_listed(const struct attempt *a, const struct listing *l,
+static struct proc_record *find_listed(const struct attempt *a, const struct map *listing,
 				       const struct proc_key *key)
 {
-	bool is_whole = u64_known(key->start_ticks);
 	uint64_t i;
 
-	if (!map_get(is_whole ? &l->by_key : &l->by_pid,
-		     is_whole ? hash_key(key) : pid_key(key->pid), &i))
-		return NULL;
-	return &a->processes[i];
+	return map_get(listing, key_of(key), &i) ? &a->processes[i] : NULL;
 }
 
 int deaths_merge(const struct deaths *d, struct attempt *a)
 {
-	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
+	CLEANUP(map_release) struct map listing = MAP_INIT;
 	struct proc_record *all =
 		arena_alloc(&a->arena, (a->n_processes + d->n + 1) * sizeof(*all));
 
@@ -198,7 +178,7 @@ void deaths_note_withheld(struct attempt *a, uint64_t n)
 /* Returns how many births there were. */
 static uint64_t take_events(const struct attempt *a)
 {
-	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
+	CLEANUP(map_release) struct map listing = MAP_INIT;
 	uint64_t n_births = 0;
 
 	(void)list_all(a, &listing); /* as far as there is memory */

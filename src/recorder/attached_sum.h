@@ -27,7 +27,7 @@ struct deaths {
 	uint64_t *minor_faults;	   /* of each */
 	size_t n, cap, cap_faults;
 	struct map last_of;  /* pid -> index of the last that had it */
-	uint64_t n_unlisted; /* there was no room for */
+	uint64_t n_unlisted; /* there was no room for, in these or all of the user's */
 	struct arena arena;  /* of commands */
 };
 
@@ -35,9 +35,6 @@ void deaths_release(struct deaths *d);
 
 /* One has ended (LIFE_EXIT); member is what was known of it. */
 void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev);
-
-/* The same where the user's others have taken all the room: it is counted. */
-void deaths_leave_out(struct deaths *d);
 
 /* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
 void deaths_complete(struct deaths *d, const struct life_event *ev);

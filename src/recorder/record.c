@@ -104,7 +104,7 @@ void record_describe(struct run *run)
 	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
 }
 
-void record_say_loss(struct run *run, const char *what, const struct err *err)
+static void say_loss(struct run *run, const char *what, const struct err *err)
 {
 	if (run->recording.err.code != 0)
 		return;
@@ -128,19 +128,22 @@ static void describe_begin(void *ctx, struct buf *out)
 
 void record_open(struct run *run)
 {
-	const char *path = run->options->db_path;
+	struct attempt_log_options options = { .db_path = run->options->db_path,
+					       .a = run->attempt,
+					       .describe = describe_begin,
+					       .ctx = run };
 	struct err err = ERR_INIT;
-	int r = path ? attempt_log_open(path, run->attempt, describe_begin, run, &run->job.log,
-					&err)
-		     : err_set(&err, -ENOENT, "%s", run->options->why_no_db);
+	int r = options.db_path ? attempt_log_open(&options, &run->job.log, &err)
+				: err_set(&err, -ENOENT, "%s", run->options->why_no_db);
 
 	run->attempt->id = r < 0 ? 0 : ATTEMPT_IN_LOG;
 	if (r == 0)
 		return;
-	record_say_loss(run, "this run is not recorded", &err);
-	if (path || run->options->is_submitted) /* a daemon may record it */
-		(void)attempt_log_open(NULL, run->attempt, describe_begin, run, &run->job.log,
-				       NULL);
+	say_loss(run, "this run is not recorded", &err);
+	if (!options.db_path && !run->options->is_submitted)
+		return;
+	options.db_path = NULL; /* a daemon may record it */
+	(void)attempt_log_open(&options, &run->job.log, NULL);
 }
 
 void record_append(struct run *run, enum record_type type, const struct buf *bytes)

@@ -1,5 +1,6 @@
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,66 @@
 #include "query/query.h"
 
 #define MAX_KEPT 4096 /* for the report; all are in the log */
+
+/* ---- what else the host was doing ---- */
+
+static void release_collector(struct collector **c)
+{
+	collector_free(*c);
+}
+
+/* When a job goes wrong, one thing begins after the other: nobody looks at all for each. */
+#define AROUND_NS UINT64_C(1000000000)
+
+/*
+ * Not by the run's own collector: what that knows of the job's processes is from one tick to the
+ * next, and the files that it keeps open are theirs. The look at all knows nothing of jobs.
+ */
+static int look_at_all(const struct run *run, struct around *ret)
+{
+	const struct collector_options options = { .root_fd = run->root_fd };
+	CLEANUP(release_collector) struct collector *collector = NULL;
+	CLEANUP(snapshot_release) struct snapshot all;
+	struct err err = ERR_INIT;
+	int r;
+
+	snapshot_init(&all);
+	r = collector_new(&options, &collector, &err);
+	if (r == 0)
+		r = collector_scan(collector, &all, &err);
+	if (r < 0)
+		return r;
+	around_look(run->root_fd, &all, run->snap.boot_ns, ret);
+	for (size_t i = 0; i < ret->n_top_rss * run->snap.n_processes; i++) {
+		struct anomaly_process *p = &ret->top_rss[i / run->snap.n_processes];
+		const struct proc_sample *own = &run->snap.processes[i % run->snap.n_processes];
+
+		if (own->job_id && own->key.pid == p->key.pid &&
+		    own->key.start_ticks == p->key.start_ticks)
+			snprintf(p->job_id, sizeof(p->job_id), "%s", own->job_id);
+	}
+	return 0;
+}
+
+/*
+ * Something began at this tick: all processes of the host are looked at, once for all that begins
+ * within a second. One look does not show which take the most CPU, nor how many jobs run: these are
+ * unknown.
+ */
+static void look_around(struct run *run, struct anomaly_host *host)
+{
+	struct around *around = &run->watching.around;
+	const bool is_recent =
+		around->boot_ns != 0 && run->snap.boot_ns - around->boot_ns < AROUND_NS;
+
+	host->running_jobs = -1;
+	host->knows_cpu = host->knows_rss = false;
+	host->n_top_cpu = host->n_top_rss = 0;
+	if (is_recent || look_at_all(run, around) == 0)
+		around_tell(around, host);
+}
+
+/* ---- evidence ---- */
 
 /* Who traces for us is our child, and none of the job. */
 static void trace(struct run *run, const struct episode *e, struct anomaly_evidence *evidence)
@@ -94,7 +155,7 @@ static void record_changes(struct run *run, const struct detect_changes *changes
 
 		episode_copy(&episode, change->episode);
 		if (change->change == EPISODE_BEGAN)
-			run_look_around(run, &episode.host);
+			look_around(run, &episode.host);
 		if (find_evidence(run, change, &evidence))
 			episode.evidence = &evidence;
 		append_anomaly(run, &episode, (int)change->change);
@@ -163,9 +224,9 @@ static int count_kills(void *ctx, const struct anomaly_row *row)
 	     strcmp(worst->job_id, run->attempt->job_id) == 0))
 		return 0;
 	now = (uint64_t)n;
-	map_get(&run->watching.kills.counted, hash, &before);
-	if (now > before && map_put(&run->watching.kills.counted, hash, now) == 0)
-		run->watching.kills.n += now - before;
+	map_get(&run->kills.counted, hash, &before);
+	if (now > before && map_put(&run->kills.counted, hash, now) == 0)
+		run->kills.n += now - before;
 	return 0;
 }
 
@@ -173,7 +234,7 @@ static int count_kills(void *ctx, const struct anomaly_row *row)
  * beside this one record theirs. */
 static void look_for_kills(struct run *run)
 {
-	struct kills_elsewhere *k = &run->watching.kills;
+	struct run_kills *k = &run->kills;
 	const struct snapshot *snap = &run->snap;
 	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, k->host_count);
 	double ticks = fmin(fmax(run->attempt->interval_seconds, 0), 60);
@@ -212,7 +273,7 @@ static void look(struct run *run)
 	look_for_kills(run);
 	news.events = list_own(run, &news.n_events);
 	run->watching.n_events_judged += news.n_events;
-	news.n_kills_elsewhere = run->watching.kills.n;
+	news.n_kills_elsewhere = run->kills.n;
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
 	record_changes(run, &changes);
 }

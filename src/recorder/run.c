@@ -127,7 +127,7 @@ static int open_run(struct run *run, struct err *err)
 static void close_run(struct run *run)
 {
 	run->job.log = attempt_log_close(run->job.log);
-	map_release(&run->watching.kills.counted);
+	map_release(&run->kills.counted);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
@@ -177,7 +177,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.root_fd = -1,
 		.attempt = ret,
 		.job.a = ret,
-		.watching.kills.host_count = U64_UNKNOWN,
+		.kills.host_count = U64_UNKNOWN,
 		.phases = PHASE_BOX_INIT,
 		.curve.last = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};
