@@ -170,13 +170,6 @@ void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx)
 			fn(ctx, &o->items[i]);
 }
 
-/* Those that are only suspected wait for the next look. */
-void orphans_forget_attempts(struct orphans *o)
-{
-	for (size_t i = 0; i < o->n; i++)
-		o->items[i].attempt_id = 0;
-}
-
 size_t orphans_count(const struct orphans *o)
 {
 	size_t n = 0;

@@ -120,7 +120,7 @@ bool runner_has_processes(struct runner *r)
 	if (!membership_has_strangers(r->options.members))
 		return true;
 	r->options.ops->rescan(r->options.ctx);
-	return membership_count_seen(r->options.members, SHEET_NONE) > 0;
+	return membership_each(r->options.members, MEMBERSHIP_SEEN, SHEET_NONE, NULL, NULL) > 0;
 }
 
 /* What an earlier sheet left running on purpose does not count. */
@@ -129,7 +129,8 @@ static bool runner_sheet_has_processes(struct runner *r)
 	if (!r->options.leave_background)
 		return runner_has_processes(r);
 	r->options.ops->rescan(r->options.ctx);
-	return membership_count_seen(r->options.members, runner_record(r)->num) > 0;
+	return membership_each(r->options.members, MEMBERSHIP_SEEN, runner_record(r)->num, NULL,
+			       NULL) > 0;
 }
 
 /* ---- the terminal ---- */

@@ -660,8 +660,8 @@ const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
 struct tally_gaps tally_gaps(const struct tally *t)
 {
 	return (struct tally_gaps){
-		.gpu_ns = gpu_time_untold_ns(&t->attempt.gpu),
-		.gpu_idle_ns = gpu_time_idle_untold_ns(&t->attempt.gpu),
+		.gpu_ns = t->attempt.gpu.blind_ns[0],
+		.gpu_idle_ns = t->attempt.gpu.idle_untold_ns,
 		.n_processes = t->n_unlisted,
 		.n_events = t->n_events_unlisted,
 		.n_lost = t->n_lost,
@@ -821,10 +821,9 @@ static void add_tick(struct account *a, const struct tick_sum *sum, struct serie
 
 	point.n_processes = sum->n_processes;
 	point.rss_bytes = sum->rss_bytes;
-	account_add_tick(a, &point, sum->hwm_bytes);
 	if (sum->has_untold_share)
 		gpu.percent = F64_UNKNOWN;
-	account_add_gpu_tick(a, &gpu, since_ns);
+	account_add_tick(a, &point, sum->hwm_bytes, &gpu, since_ns);
 }
 
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
