@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mask.h"
+#include "jobs/account.h"
 #include "jobs/orphans.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"

@@ -197,74 +197,27 @@ static uint64_t take_events(const struct attempt *a)
 }
 
 /*
- * Those that had ended before it was attached are in none of these, and whether there were any
- * nobody knows: what it used is certainly not less, and never exact.
- */
-static void add_processes(struct attempt *a)
-{
-	struct usage *u = &a->usage;
-
-	for (size_t i = 0; i < a->n_processes; i++) {
-		const struct proc_record *p = &a->processes[i];
-
-		u->user_ns = u64_add_known(u->user_ns, p->user_ns);
-		u->system_ns = u64_add_known(u->system_ns, p->system_ns);
-		u->max_process_rss_bytes =
-			u64_max_known(u->max_process_rss_bytes, p->max_rss_bytes);
-	}
-	if (u64_known(u->user_ns))
-		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
-	if (u64_known(u->max_process_rss_bytes))
-		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
-}
-
-/*
  * What a process did has what its children did that it has waited for: so those are added whom
  * none of the job could wait for. Of the others nobody knows whether that was done.
  */
-static void add_counts(struct attempt *a)
+static void add_counts(const struct attempt *a, struct usage *u)
 {
 	CLEANUP(map_release) struct map pids = MAP_INIT;
-	struct usage *u = &a->usage;
 	int r = 0;
 
 	for (size_t i = 0; i < a->n_processes && r == 0; i++)
 		r = map_put(&pids, pid_key(a->processes[i].key.pid), 0);
 	for (size_t i = 0; i < a->n_processes && r == 0; i++) {
 		const struct proc_record *p = &a->processes[i];
-		uint64_t ignored;
 
 		u->major_faults = u64_add_known(u->major_faults, p->major_faults);
-		if (map_get(&pids, pid_key(p->ppid), &ignored))
+		if (map_get(&pids, pid_key(p->ppid), NULL))
 			continue;
 		u->rchar = u64_add_known(u->rchar, p->rchar);
 		u->wchar = u64_add_known(u->wchar, p->wchar);
 		u->read_bytes = u64_add_known(u->read_bytes, p->read_bytes);
 		u->write_bytes = u64_add_known(u->write_bytes, p->write_bytes);
 	}
-	if (u64_known(u->rchar))
-		u->io_evidence = EVIDENCE_LOWER_BOUND;
-}
-
-static void add_series(struct attempt *a)
-{
-	struct usage *u = &a->usage;
-
-	for (size_t i = 0; i < a->details.n_series; i++) {
-		const struct series_point *p = &a->details.series[i];
-
-		u->peak_rss_bytes = u64_max_known(u->peak_rss_bytes, p->rss_bytes);
-		u->peak_processes = u64_max_known(u->peak_processes, p->n_processes);
-		u->peak_cpu_percent = f64_max_known(p->cpu_percent, u->peak_cpu_percent);
-	}
-	if (u64_known(u->peak_rss_bytes))
-		u->peak_rss_evidence = EVIDENCE_SAMPLED;
-	/* The sum over the tree was never less than its largest process. */
-	if (!u64_known(u->max_process_rss_bytes) ||
-	    (u64_known(u->peak_rss_bytes) && u->peak_rss_bytes >= u->max_process_rss_bytes))
-		return;
-	u->peak_rss_bytes = u->max_process_rss_bytes;
-	u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
 }
 
 /* Over less than this an average is no peak. */
@@ -304,19 +257,34 @@ bool attached_has_all_ends(const struct attempt *a, bool births_are_told)
 	return has_all;
 }
 
+/*
+ * By the rules of a run's account of which nothing was waited for. Processes that had ended before
+ * it was attached are in none of these, and whether there were any nobody knows: what it used is
+ * certainly not less, and never exact.
+ */
 void attached_sum_up(struct attempt *a, bool births_are_told)
 {
+	const struct gpu_use no_gpu = { .held_bytes = U64_UNKNOWN, .percent = F64_UNKNOWN };
 	uint64_t n_births = take_events(a);
+	struct account sums;
 
-	usage_init(&a->usage);
-	add_processes(a);
+	account_begin(&sums, U64_UNKNOWN);
+	sums.usage.spawn_count = n_births > 0 ? n_births : U64_UNKNOWN;
+	sums.parts_user_ns = sums.parts_system_ns = U64_UNKNOWN;
+	for (size_t i = 0; i < a->n_processes; i++) {
+		const struct proc_record *p = &a->processes[i];
+
+		sums.parts_user_ns = u64_add_known(sums.parts_user_ns, p->user_ns);
+		sums.parts_system_ns = u64_add_known(sums.parts_system_ns, p->system_ns);
+		sums.sampled_hwm_bytes = u64_max_known(sums.sampled_hwm_bytes, p->max_rss_bytes);
+	}
 	if (births_are_told) /* else it may be counted twice */
-		add_counts(a);
-	add_series(a);
+		add_counts(a, &sums.usage);
+	for (size_t i = 0; i < a->details.n_series; i++)
+		account_add_tick(&sums, &a->details.series[i], U64_UNKNOWN, &no_gpu, U64_UNKNOWN);
+	account_settle(&sums, U64_UNKNOWN, false, false, &a->usage);
+	if (n_births == 0)
+		a->usage.spawn_evidence = EVIDENCE_UNKNOWN;
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
 	raise_peak_cpu(a);
-	if (n_births == 0)
-		return;
-	a->usage.spawn_count = n_births;
-	a->usage.spawn_evidence = EVIDENCE_LOWER_BOUND; /* as above */
 }
