@@ -715,7 +715,7 @@ void runner_reap(struct runner *r)
 			continue;
 		if (!is_to_be_followed(r, info.si_status))
 			continue;
-		r->options.ops->stopping(r->options.ctx);
+		r->options.ops->stopped(r->options.ctx, true);
 		/* The signal is blocked, as signal_fd reads it otherwise: we stop until continued.
 		 */
 		sigemptyset(&set);
@@ -723,7 +723,7 @@ void runner_reap(struct runner *r)
 		raise(info.si_status);
 		sigprocmask(SIG_UNBLOCK, &set, NULL); /* here we stop, and here we go on */
 		sigprocmask(SIG_BLOCK, &set, NULL);
-		r->options.ops->continued(r->options.ctx);
+		r->options.ops->stopped(r->options.ctx, false);
 	}
 	runner_on_children_changed(r);
 }

@@ -263,18 +263,6 @@ static void tally_note_birth(struct tally *t, struct entry *e, uint64_t wall_ns)
 	tally_add_event(t, &ev, e->is_root);
 }
 
-void tally_root(struct tally *t, const struct birth *b)
-{
-	struct entry *e = tally_add_entry(t, b->pid, b->ppid, b->sheet_num, b->rank);
-
-	if (!e)
-		return;
-	e->is_root = true;
-	e->record.command = b->command ? tally_keep_command(t, b->command) : NULL;
-	e->record.uid = b->uid;
-	tally_note_birth(t, e, b->wall_ns);
-}
-
 /*
  * A parent that ignores SIGCHLD has its children waited for by the kernel, which
  * adds what they used to nobody's account. NULL: it is not known to live.
@@ -291,9 +279,9 @@ static struct entry *tally_note_parent(struct tally *t, pid_t pid)
 	return parent;
 }
 
-void tally_fork(struct tally *t, const struct birth *b)
+void tally_birth(struct tally *t, const struct birth *b, bool is_root)
 {
-	struct entry *e = tally_find_alive(t, b->pid);
+	struct entry *e = is_root ? NULL : tally_find_alive(t, b->pid);
 	struct entry *parent;
 
 	if (e && !e->fork_was_told && !u64_known(e->record.died_wall_ns)) {
@@ -306,10 +294,13 @@ void tally_fork(struct tally *t, const struct birth *b)
 		t, b->ppid); /* after tally_add_entry(), which may move the entries */
 	if (!e)
 		return;
-	e->fork_was_told = true;
+	e->is_root = is_root;
+	e->fork_was_told = !is_root;
 	/* Until it execs, a child runs its parent's program. */
-	e->record.command = parent ? parent->record.command : NULL;
-	e->record.uid = parent ? parent->record.uid : U64_UNKNOWN;
+	e->record.command = b->command ? tally_keep_command(t, b->command)
+			    : parent   ? parent->record.command
+				       : NULL;
+	e->record.uid = !u64_known(b->uid) && parent ? parent->record.uid : b->uid;
 	e->ignores_sigchld = parent && parent->ignores_sigchld;
 	tally_note_birth(t, e, b->wall_ns);
 }

@@ -30,10 +30,33 @@ static uint64_t pid_key(pid_t pid)
 
 /* ---- as they come ---- */
 
+void death_read(const struct life_event *ev, struct arena *arena, struct proc_record *ret)
+{
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+
+	proc_record_init(ret);
+	ret->key = (struct proc_key){ ev->pid, ev->start_ticks };
+	ret->ppid = ev->parent_pid;
+	if (ev->type == LIFE_EXIT) {
+		ret->died_wall_ns = ev->wall_ns;
+		ret->status = exit_status_from_wait(ev->wait_status);
+	}
+	for (size_t i = 0, n = strlen(ev->comm); i < n;)
+		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	ret->command = name.len > 0 ? arena_strndup(arena, name.data, name.len) : NULL;
+	proc_record_account(ret, &ev->account);
+}
+
+void death_complete(struct proc_record *p, const struct life_event *ev)
+{
+	proc_record_account(p, &ev->account);
+	p->user_ns = ev->account.user_ns;
+	p->system_ns = ev->account.system_ns;
+	p->cpu_evidence = EVIDENCE_EXACT;
+}
+
 void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev)
 {
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	size_t n = strlen(ev->comm);
 	struct proc_record *p;
 
 	if (d->n == DEATHS_MAX || ARRAY_RESERVE(d->items, d->cap, d->n + 1) < 0 ||
@@ -42,21 +65,12 @@ void deaths_note(struct deaths *d, const struct job_member *member, const struct
 		d->n_unlisted++;
 		return;
 	}
-	/* Nobody could ask for its command line any more: the name that the kernel had for it. */
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&shown, ev->comm + i, n - i);
 	d->minor_faults[d->n] = ev->account.minor_faults;
 	p = &d->items[d->n++];
-	proc_record_init(p);
-	p->key = member->key;
-	if (u64_known(ev->start_ticks))
-		p->key.start_ticks = ev->start_ticks;
-	p->ppid = ev->parent_pid;
-	p->command = shown.len > 0 ? arena_strndup(&d->arena, shown.data, shown.len) : NULL;
+	death_read(ev, &d->arena, p);
+	if (!u64_known(ev->start_ticks))
+		p->key = member->key;
 	p->born_wall_ns = member->born_wall_ns;
-	p->died_wall_ns = ev->wall_ns;
-	p->status = exit_status_from_wait(ev->wait_status);
-	proc_record_account(p, &ev->account);
 }
 
 uint64_t deaths_minor_faults(const struct deaths *d)
@@ -68,10 +82,6 @@ uint64_t deaths_minor_faults(const struct deaths *d)
 	return sum;
 }
 
-/*
- * At its end the scheduler had not counted all of its CPU time, and threads that died at the same
- * moment may have been in no sum; now all is counted.
- */
 void deaths_complete(struct deaths *d, const struct life_event *ev)
 {
 	struct proc_record *p;
@@ -82,11 +92,8 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	p = &d->items[i];
 	if (p->key.start_ticks != ev->start_ticks)
 		return;
-	proc_record_account(p, &ev->account);
 	d->minor_faults[i] = u64_max_known(d->minor_faults[i], ev->account.minor_faults);
-	p->user_ns = ev->account.user_ns;
-	p->system_ns = ev->account.system_ns;
-	p->cpu_evidence = EVIDENCE_EXACT;
+	death_complete(p, ev);
 }
 
 size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)

@@ -18,6 +18,18 @@
  * would read.
  */
 
+/*
+ * An end as the kernel reports it (LIFE_EXIT, LIFE_ACCOUNT). Its command is the name that the
+ * kernel had for it, in the arena: its command line cannot be read any more.
+ */
+void death_read(const struct life_event *ev, struct arena *arena, struct proc_record *ret);
+
+/*
+ * The account that comes after an end: at the end the scheduler had not counted all of its CPU
+ * time, and threads that ended at the same moment may have been in no sum; now all is counted.
+ */
+void death_complete(struct proc_record *p, const struct life_event *ev);
+
 #define DEATHS_MAX 10000
 #define DEATHS_USER_MAX (2 * DEATHS_MAX) /* of all jobs of one user: 4 MB */
 
