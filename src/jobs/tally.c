@@ -665,12 +665,6 @@ struct tally_gaps tally_gaps(const struct tally *t)
  */
 #define CPU_WINDOW_NS UINT64_C(90000000)
 
-static bool is_same_process(const struct entry *e, const struct proc_sample *p)
-{
-	return !u64_known(e->record.key.start_ticks) ||
-	       e->record.key.start_ticks == p->key.start_ticks;
-}
-
 /* A sample knows it to a clock tick, rounded down: but nobody is born before its parent. */
 static uint64_t birth_by_sample(const struct tally *t, const struct proc_sample *p)
 {
@@ -687,7 +681,8 @@ static struct entry *entry_for_sample(struct tally *t, const struct proc_sample 
 
 	if (tally_is_unlisted(t, p->key.pid))
 		return NULL;
-	if (e && is_same_process(e, p))
+	if (e && (!u64_known(e->record.key.start_ticks) ||
+		  e->record.key.start_ticks == p->key.start_ticks))
 		return e;
 	e = tally_add_entry(t, p->key.pid, p->ppid, p->sheet_num, p->rank);
 	if (e)

@@ -255,15 +255,6 @@ static void raise_peak_cpu(struct attempt *a)
 		f64_max_known(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)u->wall_ns);
 }
 
-bool attached_has_all_ends(const struct attempt *a, bool births_are_told)
-{
-	bool has_all = births_are_told;
-
-	for (size_t i = 0; i < a->n_processes; i++)
-		has_all = has_all && a->processes[i].cpu_evidence == EVIDENCE_EXACT;
-	return has_all;
-}
-
 /*
  * By the rules of a run's account of which nothing was waited for. Processes that had ended before
  * it was attached are in none of these, and whether there were any nobody knows: what it used is

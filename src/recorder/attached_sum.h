@@ -77,6 +77,3 @@ void deaths_note_withheld(struct attempt *a, uint64_t n);
  * are known. What was before that is not: its sums are lower bounds in any case.
  */
 void attached_sum_up(struct attempt *a, bool births_are_told);
-
-/* Whether it is known of each process since it was attached what it had used at its end. */
-bool attached_has_all_ends(const struct attempt *a, bool births_are_told);

@@ -251,7 +251,7 @@ static bool tell_until_heard(const struct attempt *a, struct log_sender *sender)
 
 static int compare_files(const void *a, const void *b)
 {
-	return *(const int *)a - *(const int *)b;
+	return COMPARE(*(const int *)a, *(const int *)b);
 }
 
 /* All but the standard ones and these. */

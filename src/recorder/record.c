@@ -104,15 +104,6 @@ void record_describe(struct run *run)
 	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
 }
 
-static void say_loss(struct run *run, const char *what, const struct err *err)
-{
-	if (run->recording.err.code != 0)
-		return;
-	if (!run->options->is_quiet)
-		log_error("%s: %s", what, err->text);
-	run->recording.err = *err;
-}
-
 /* ---- the log ---- */
 
 /* With the sheets as they are now, which are the runner's. */
@@ -139,7 +130,10 @@ void record_open(struct run *run)
 	run->attempt->id = r < 0 ? 0 : ATTEMPT_IN_LOG;
 	if (r == 0)
 		return;
-	say_loss(run, "this run is not recorded", &err);
+	if (run->recording.err.code == 0 && !run->options->is_quiet)
+		log_error("this run is not recorded: %s", err.text);
+	if (run->recording.err.code == 0)
+		run->recording.err = err;
 	if (!options.db_path && !run->options->is_submitted)
 		return;
 	options.db_path = NULL; /* a daemon may record it */

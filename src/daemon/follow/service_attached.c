@@ -375,7 +375,7 @@ static void judge_outcome(struct attempt *a, const struct attached *at)
 	a->reason = arena_strdup(&a->arena, why.data);
 }
 
-static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
+static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_births)
 {
 	/* The kernel has these in no word on an end. */
 	static const char *const untold[] = { "syscr", "syscw", "voluntary_switches",
@@ -395,7 +395,7 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 	snprintf(why, sizeof(why),
 		 "what %zu of its %zu processes used after they were last seen was not told", n,
 		 a->n_processes);
-	if (u64_known(a->usage.user_ns) && !has_all_ends)
+	if (u64_known(a->usage.user_ns) && (n > 0 || !has_all_births || at->n_withheld > 0))
 		attempt_note(a, "total_cpu_seconds",
 			     n == 0 ? "some of its processes are not listed" : why);
 	attempt_note(a, "io",
@@ -463,7 +463,7 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.details.rungs = s->ladder.rungs;
 	a.details.n_rungs = s->ladder.n;
-	note_unknowns(&a, at, attached_has_all_ends(&a, has_all_births && at->n_withheld == 0));
+	note_unknowns(&a, at, has_all_births);
 	a.details.n_syscalls = 0; /* those that are stored would be added once more */
 	record_write_details(&details, &a, NULL);
 	attempt_log_append(at->log, RECORD_DETAILS, &details);
