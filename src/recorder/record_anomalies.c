@@ -104,7 +104,7 @@ static void keep_trace(struct run *run, bool has_ended)
 	record_append(run, RECORD_EVIDENCE, &bytes);
 }
 
-/* And its processes are looked at closer for a while: run_tick.c plans by that. */
+/* And its processes are looked at closer for a while: run.c plans by that. */
 static bool find_evidence(struct run *run, const struct detect_change *change,
 			  struct anomaly_evidence *ret)
 {

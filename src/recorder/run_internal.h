@@ -1,7 +1,7 @@
 /*
  * run_internal - what the parts of a run share.
  *
- * run.c sets up, run_ops.c hears the runner and the kernel, run_tick.c looks and adds up. record.c
+ * run.c sets up, looks and adds up, run_ops.c gets the reports of runner and kernel. record.c
  * appends what happens to the log and notifies a daemon, record_anomalies.c what is wrong with the
  * job's processes, record_end.c the end.
  */
@@ -144,6 +144,26 @@ uint64_t run_now(const struct run *run);
 /* A moment of the wall clock of now, on the run's; unknown stays unknown. */
 uint64_t run_time_of(const struct run *run, uint64_t wall_ns);
 
+/*
+ * One look at the processes of a run, and when the next one is. Collect, assign to the job, add up,
+ * record, show: at a sheet's beginning often, later every interval, and sooner while something that
+ * began is looked at closer. A look that fails is logged once, and the next one tries again.
+ */
+
+/* A sheet begins: looks come often again, until run->tick_timer is stopped. */
+void run_start_ticks(struct run *run);
+
+/*
+ * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
+ * run->members. False: they could not be looked at.
+ */
+bool run_scan(struct run *run, bool at_all);
+
+int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
+
+/* To whoever shows it, as of the last look. */
+void run_show_progress(struct run *run, enum progress_state state);
+
 /* ---- run_ops.c ---- */
 
 /* What a run does when its runner reports that something began or ended; ctx is the struct run. */
@@ -161,31 +181,6 @@ void run_take_facts(void *ctx, const struct link_facts *facts);
 
 /* Takes in all that was reported so far: before a scan, and before somebody is waited for. */
 void run_life_drain(struct run *run);
-
-/* ---- run_tick.c ---- */
-
-/*
- * One look at the processes of a run, and when the next one is. Collect, assign to the job, add up,
- * record, show: at a sheet's beginning often, later every interval, and sooner while something that
- * began is looked at closer. A look that fails is logged once, and the next one tries again.
- *
- * Makes run->tick_timer, which closing the loop frees; nothing is looked at yet. -ENOMEM.
- */
-int run_open_ticks(struct run *run);
-
-/* A sheet begins: looks come often again, until run->tick_timer is stopped. */
-void run_start_ticks(struct run *run);
-
-/*
- * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
- * run->members. False: they could not be looked at.
- */
-bool run_scan(struct run *run, bool at_all);
-
-int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
-
-/* To whoever shows it, as of the last look. */
-void run_show_progress(struct run *run, enum progress_state state);
 
 /*
  * ---- record.c: the attempt in its log, from its beginning on ----
