@@ -75,24 +75,6 @@ static void look_around(struct run *run, struct anomaly_host *host)
 
 /* ---- evidence ---- */
 
-/* Who traces for us is our child, and none of the job. */
-static void trace(struct run *run, const struct episode *e, struct anomaly_evidence *evidence)
-{
-	const struct evidence_trace_plan plan = { run->root_fd, run->options->state_dir,
-						  run->options->anomaly->evidence_trace_seconds,
-						  geteuid() };
-	struct err err = ERR_INIT;
-	int r;
-
-	if (!(plan.seconds > 0))
-		return;
-	r = evidence_trace_begin(&run->watching.trace, &plan, e, evidence, &err);
-	if (r < 0)
-		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
-	else if (membership_add_stranger(run->members, run->watching.trace.tracer) < 0)
-		evidence_trace_stop(&run->watching.trace);
-}
-
 static void keep_trace(struct run *run, bool has_ended)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
@@ -104,12 +86,20 @@ static void keep_trace(struct run *run, bool has_ended)
 	record_append(run, RECORD_EVIDENCE, &bytes);
 }
 
-/* And its processes are looked at closer for a while: run.c plans by that. */
+/* And its processes are looked at closer for a while: run.c plans by that. The tracer is our child,
+ * and no part of the job. */
 static bool find_evidence(struct run *run, const struct detect_change *change,
 			  struct anomaly_evidence *ret)
 {
-	const struct evidence_from from = { run->root_fd, run->options->mask, &run->snap,
-					    geteuid() };
+	const struct evidence_from from = {
+		.root_fd = run->root_fd,
+		.mask = run->options->mask,
+		.snap = &run->snap,
+		.uid = geteuid(),
+		.state_dir = run->options->state_dir,
+		.trace_seconds = run->options->anomaly->evidence_trace_seconds,
+	};
+	struct evidence_trace *trace = &run->watching.trace;
 	bool has_evidence;
 
 	if (change->change != EPISODE_BEGAN)
@@ -119,8 +109,9 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 		ret->fast_interval_seconds = change->wish.interval_seconds;
 		has_evidence = true;
 	}
-	if (has_evidence)
-		trace(run, change->episode, ret);
+	if (has_evidence && evidence_trace_begin(trace, &from, change->episode, ret, NULL) == 0 &&
+	    membership_add_stranger(run->members, trace->tracer) < 0)
+		evidence_trace_stop(trace);
 	return has_evidence;
 }
 
