@@ -17,7 +17,6 @@
 void deaths_release(struct deaths *d)
 {
 	free(d->items);
-	free(d->minor_faults);
 	map_release(&d->last_of);
 	arena_release(&d->arena);
 	*d = (struct deaths){ 0 };
@@ -60,40 +59,30 @@ void deaths_note(struct deaths *d, const struct job_member *member, const struct
 	struct proc_record *p;
 
 	if (d->n == DEATHS_MAX || ARRAY_RESERVE(d->items, d->cap, d->n + 1) < 0 ||
-	    ARRAY_RESERVE(d->minor_faults, d->cap_faults, d->n + 1) < 0 ||
 	    map_put(&d->last_of, pid_key(ev->pid), d->n) < 0) {
 		d->n_unlisted++;
 		return;
 	}
-	d->minor_faults[d->n] = ev->account.minor_faults;
-	p = &d->items[d->n++];
+	d->items[d->n].minor_faults = ev->account.minor_faults;
+	p = &d->items[d->n++].record;
 	death_read(ev, &d->arena, p);
 	if (!u64_known(ev->start_ticks))
 		p->key = member->key;
 	p->born_wall_ns = member->born_wall_ns;
 }
 
-uint64_t deaths_minor_faults(const struct deaths *d)
-{
-	uint64_t sum = U64_UNKNOWN;
-
-	for (size_t i = 0; i < d->n; i++)
-		sum = u64_add_known(sum, d->minor_faults[i]);
-	return sum;
-}
-
 void deaths_complete(struct deaths *d, const struct life_event *ev)
 {
-	struct proc_record *p;
+	struct death *death;
 	uint64_t i;
 
 	if (!map_get(&d->last_of, pid_key(ev->pid), &i) || !u64_known(ev->account.cpu_ns))
 		return;
-	p = &d->items[i];
-	if (p->key.start_ticks != ev->start_ticks)
+	death = &d->items[i];
+	if (death->record.key.start_ticks != ev->start_ticks)
 		return;
-	d->minor_faults[i] = u64_max_known(d->minor_faults[i], ev->account.minor_faults);
-	death_complete(p, ev);
+	death->minor_faults = u64_max_known(death->minor_faults, ev->account.minor_faults);
+	death_complete(&death->record, ev);
 }
 
 size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
@@ -101,7 +90,7 @@ size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->n; i++) {
-		const struct proc_record *p = &d->items[i];
+		const struct proc_record *p = &d->items[i].record;
 
 		/* Whoever has the pid by now: that counts too few at worst, and costs no file. */
 		n += p->cpu_evidence != EVIDENCE_EXACT && p->died_wall_ns < before_wall_ns &&
@@ -122,10 +111,10 @@ static uint64_t key_of(const struct proc_key *key)
 		       : parts[0];
 }
 
-/* Where the processes of an attempt are, by both keys. */
-static int list_all(const struct attempt *a, struct map *ret)
+/* Where the processes of an attempt are from this one on, by both keys. */
+static int list_from(const struct attempt *a, size_t i, struct map *ret)
 {
-	for (size_t i = 0; i < a->n_processes; i++)
+	for (; i < a->n_processes; i++)
 		if (map_put(ret, key_of(&a->processes[i].key), i) < 0 ||
 		    map_put(ret, pid_key(a->processes[i].key.pid), i) < 0)
 			return -ENOMEM;
@@ -140,31 +129,30 @@ static struct proc_record *find_listed(const struct attempt *a, const struct map
 	return map_get(listing, key_of(key), &i) ? &a->processes[i] : NULL;
 }
 
-int deaths_merge(const struct deaths *d, struct attempt *a)
+static int merge(const struct deaths *d, struct attempt *a, struct map *listing)
 {
-	CLEANUP(map_release) struct map listing = MAP_INIT;
-	struct proc_record *all =
-		arena_alloc(&a->arena, (a->n_processes + d->n + 1) * sizeof(*all));
+	const size_t n = a->n_processes;
+	struct proc_record *all = arena_alloc(&a->arena, (n + d->n + 1) * sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
-	if (a->n_processes > 0)
-		memcpy(all, a->processes, a->n_processes * sizeof(*all));
+	if (n > 0)
+		memcpy(all, a->processes, n * sizeof(*all));
 	a->processes = all;
-	if (list_all(a, &listing) < 0)
+	if (list_from(a, 0, listing) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < d->n; i++) {
-		struct proc_record *listed = find_listed(a, &listing, &d->items[i].key);
+		const struct proc_record *end = &d->items[i].record;
+		struct proc_record *listed = find_listed(a, listing, &end->key);
 
 		if (listed) {
-			proc_record_merge_end(listed, &d->items[i]);
+			proc_record_merge_end(listed, end);
 			continue;
 		}
-		a->processes[a->n_processes] = d->items[i];
-		a->processes[a->n_processes++].command =
-			arena_strdup(&a->arena, d->items[i].command);
+		all[a->n_processes] = *end;
+		all[a->n_processes++].command = arena_strdup(&a->arena, end->command);
 	}
-	return 0;
+	return list_from(a, n, listing);
 }
 
 void deaths_note_withheld(struct attempt *a, uint64_t n)
@@ -183,16 +171,14 @@ void deaths_note_withheld(struct attempt *a, uint64_t n)
 /* ---- sums ---- */
 
 /* Returns how many births there were. */
-static uint64_t take_events(const struct attempt *a)
+static uint64_t take_events(const struct attempt *a, const struct map *listing)
 {
-	CLEANUP(map_release) struct map listing = MAP_INIT;
 	uint64_t n_births = 0;
 
-	(void)list_all(a, &listing); /* as far as there is memory */
 	for (size_t i = 0; i < a->n_events; i++) {
 		const struct proc_event *ev = &a->events[i];
 		struct proc_record *p =
-			ev->type == EVENT_EXIT ? find_listed(a, &listing, &ev->key) : NULL;
+			ev->type == EVENT_EXIT ? find_listed(a, listing, &ev->key) : NULL;
 
 		n_births += ev->type == EVENT_SPAWN;
 		if (p) {
@@ -260,15 +246,22 @@ static void raise_peak_cpu(struct attempt *a)
  * it was attached are in none of these, and whether there were any nobody knows: what it used is
  * certainly not less, and never exact.
  */
-void attached_sum_up(struct attempt *a, bool births_are_told)
+int attached_sum_up(const struct deaths *d, struct attempt *a, bool births_are_told)
 {
 	const struct gpu_use no_gpu = { .held_bytes = U64_UNKNOWN, .percent = F64_UNKNOWN };
-	uint64_t n_births = take_events(a);
+	CLEANUP(map_release) struct map listing = MAP_INIT;
 	struct account sums;
+	uint64_t n_births;
 
+	if (merge(d, a, &listing) < 0)
+		return -ENOMEM;
+	n_births = take_events(a, &listing);
 	account_begin(&sums, U64_UNKNOWN);
 	sums.usage.spawn_count = n_births > 0 ? n_births : U64_UNKNOWN;
 	sums.parts_user_ns = sums.parts_system_ns = U64_UNKNOWN;
+	for (size_t i = 0; i < d->n; i++)
+		sums.usage.minor_faults =
+			u64_add_known(sums.usage.minor_faults, d->items[i].minor_faults);
 	for (size_t i = 0; i < a->n_processes; i++) {
 		const struct proc_record *p = &a->processes[i];
 
@@ -285,4 +278,5 @@ void attached_sum_up(struct attempt *a, bool births_are_told)
 		a->usage.spawn_evidence = EVIDENCE_UNKNOWN;
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
 	raise_peak_cpu(a);
+	return 0;
 }

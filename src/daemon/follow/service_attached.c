@@ -455,10 +455,8 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	a.is_running = false;
 	a.ended_wall_ns = at->last_death_wall_ns ? at->last_death_wall_ns : clock_wall_ns();
 	judge_outcome(&a, at);
-	if (deaths_merge(&at->deaths, &a) < 0)
+	if (attached_sum_up(&at->deaths, &a, has_all_births) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
-	attached_sum_up(&a, has_all_births);
-	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.details.rungs = s->ladder.rungs;
