@@ -65,7 +65,7 @@ static int read_file(const char *path, struct buf *text, uint64_t *ret_input_byt
 		return err_set(err, -EINVAL, "%s is empty: it is no job file", path);
 	if (strlen(text->data) != text->len)
 		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", path);
-	r = job_file_parse(text->data, text->len, path, &spec, err);
+	r = job_file_parse(text->data, text->len, path, true, &spec, err);
 	if (r == 0)
 		*ret_input_bytes = job_spec_measure_input(&spec).bytes;
 	return r;

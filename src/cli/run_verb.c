@@ -393,7 +393,8 @@ static int load_queued(struct run_args *args, struct job_spec *spec, struct err 
 	if (r < 0)
 		return err_set(err, r, "cannot read %s: %s", args->file, strerror(-r));
 	job = queue_file_job(text.data, text.len, &args->submission);
-	return job_file_parse(job, text.len - (size_t)(job - text.data), args->file, spec, err);
+	return job_file_parse(job, text.len - (size_t)(job - text.data), args->file, true, spec,
+			      err);
 }
 
 static int make_spec(struct run_args *args, struct job_spec *spec, struct err *err)

@@ -71,16 +71,6 @@ uint64_t gpu_time_idle_ns(const struct gpu_time *t)
 	return was_told(t) && t->seen_ns[1] >= t->idle_untold_ns ? t->idle_ns : U64_UNKNOWN;
 }
 
-uint64_t gpu_time_idle_untold_ns(const struct gpu_time *t)
-{
-	return t->idle_untold_ns;
-}
-
-uint64_t gpu_time_untold_ns(const struct gpu_time *t)
-{
-	return t->blind_ns[0];
-}
-
 /* ---- account ---- */
 
 /* A child grows a little between telling its mark and exec. */
@@ -172,7 +162,8 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
 }
 
-void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes)
+void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes,
+		      const struct gpu_use *gpu, uint64_t since_ns)
 {
 	struct usage *u = &a->usage;
 
@@ -180,12 +171,8 @@ void account_add_tick(struct account *a, const struct series_point *point, uint6
 	a->sampled_hwm_bytes = u64_max_known(a->sampled_hwm_bytes, hwm_bytes);
 	u->peak_processes = u64_max_known(u->peak_processes, point->n_processes);
 	u->peak_cpu_percent = fmax(u->peak_cpu_percent, point->cpu_percent); /* skips NaN */
-}
-
-void account_add_gpu_tick(struct account *a, const struct gpu_use *use, uint64_t since_ns)
-{
-	a->usage.peak_gpu_bytes = u64_max_known(a->usage.peak_gpu_bytes, use->held_bytes);
-	gpu_time_add(&a->gpu, use, since_ns);
+	u->peak_gpu_bytes = u64_max_known(u->peak_gpu_bytes, gpu->held_bytes);
+	gpu_time_add(&a->gpu, gpu, since_ns);
 }
 
 /* ---- what may be claimed ---- */
@@ -201,12 +188,9 @@ static void settle_max_process_rss(const struct account *a, bool is_complete, st
 	bool is_hidden = u64_known(limit) && (!u64_known(seen) || limit > seen);
 
 	if (!u64_known(seen)) {
-		u->max_process_rss_bytes = limit;
-		u->max_process_rss_evidence = !u64_known(limit) ? EVIDENCE_UNKNOWN
-					      : is_complete	? EVIDENCE_UPPER_BOUND
-								: EVIDENCE_UNKNOWN;
-		if (!is_complete)
-			u->max_process_rss_bytes = U64_UNKNOWN;
+		u->max_process_rss_bytes = is_complete ? limit : U64_UNKNOWN;
+		u->max_process_rss_evidence =
+			is_complete && u64_known(limit) ? EVIDENCE_UPPER_BOUND : EVIDENCE_UNKNOWN;
 		return;
 	}
 	u->max_process_rss_bytes = seen;

@@ -28,7 +28,7 @@ struct gpu_time {
 	uint64_t busy_ns, idle_ns;
 	/* With and without a share that was told; [1]: of it, while memory was held. */
 	uint64_t seen_ns[2], blind_ns[2];
-	uint64_t idle_untold_ns; /* with a share, and without whether it was idle */
+	uint64_t idle_untold_ns; /* with a share, and without whether memory was held in vain */
 };
 
 /* What somebody did with GPUs at a tick. */
@@ -49,12 +49,6 @@ void gpu_time_add(struct gpu_time *t, const struct gpu_use *use, uint64_t since_
 /* U64_UNKNOWN: not enough was told. */
 uint64_t gpu_time_busy_ns(const struct gpu_time *t);
 uint64_t gpu_time_idle_ns(const struct gpu_time *t);
-
-/* For how long it was not told, which none of the two contains. */
-uint64_t gpu_time_untold_ns(const struct gpu_time *t);
-
-/* For how long the share was told, and not whether memory was held in vain. */
-uint64_t gpu_time_idle_untold_ns(const struct gpu_time *t);
 
 /* ---- the sums ---- */
 
@@ -84,11 +78,10 @@ void account_add_spawn(struct account *a, uint64_t n_living);
 void account_add_reaped(struct account *a, const struct reaped *reaped,
 			const struct proc_sample *zombie);
 
-/* What all processes of a tick did with GPUs; since_ns: since the tick before, or U64_UNKNOWN. */
-void account_add_gpu_tick(struct account *a, const struct gpu_use *use, uint64_t since_ns);
-
-/* A tick; hwm_bytes: the largest VmHWM among the processes seen. */
-void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes);
+/* A tick; hwm_bytes: the largest VmHWM among the processes seen; gpu: what they all did with GPUs;
+ * since_ns: since the tick before, or U64_UNKNOWN. */
+void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes,
+		      const struct gpu_use *gpu, uint64_t since_ns);
 
 /*
  * The usage so far, each number with its evidence. sees_births: every birth was

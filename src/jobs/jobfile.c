@@ -245,14 +245,15 @@ static int make_spec(const struct job_file *file, const char *name, bool is_here
 	return 0;
 }
 
-static int parse(const char *text, size_t len, const char *name, bool is_here, struct job_spec *ret,
-		 struct err *err)
+int job_file_parse(const char *text, size_t len, const char *name, bool is_here,
+		   struct job_spec *ret, struct err *err)
 {
 	struct job_file file;
 	int r;
 
 	job_spec_init(ret);
-	r = yaml_parse(text, len, name, &job_schema, &ret->arena, &file, err);
+	r = text ? yaml_parse(text, len, name, &job_schema, &ret->arena, &file, err)
+		 : yaml_load(name, &job_schema, &ret->arena, &file, NULL, err);
 	if (r == 0)
 		r = make_spec(&file, name, is_here, ret, err);
 	if (r < 0)
@@ -260,30 +261,9 @@ static int parse(const char *text, size_t len, const char *name, bool is_here, s
 	return r;
 }
 
-int job_file_parse(const char *text, size_t len, const char *name, struct job_spec *ret,
-		   struct err *err)
-{
-	return parse(text, len, name, true, ret, err);
-}
-
-int job_file_parse_for_others(const char *text, size_t len, const char *name, struct job_spec *ret,
-			      struct err *err)
-{
-	return parse(text, len, name, false, ret, err);
-}
-
 int job_file_load(const char *path, struct job_spec *ret, struct err *err)
 {
-	struct job_file file;
-	int r;
-
-	job_spec_init(ret);
-	r = yaml_load(path, &job_schema, &ret->arena, &file, NULL, err);
-	if (r == 0)
-		r = make_spec(&file, path, true, ret, err);
-	if (r < 0)
-		job_spec_release(ret);
-	return r;
+	return job_file_parse(NULL, 0, path, true, ret, err);
 }
 
 /* ---- what makes two jobs the same ---- */

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mask.h"
+#include "jobs/account.h"
 #include "jobs/orphans.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
@@ -30,13 +31,12 @@
  */
 int job_file_load(const char *path, struct job_spec *ret, struct err *err);
 
-/* The same from text; name stands for the file in messages. */
-int job_file_parse(const char *text, size_t len, const char *name, struct job_spec *ret,
-		   struct err *err);
-
-/* The same for a job that runs elsewhere, or as somebody else: its folders are not looked at. */
-int job_file_parse_for_others(const char *text, size_t len, const char *name, struct job_spec *ret,
-			      struct err *err);
+/*
+ * The same from text; name stands for the file in messages. The folders of a job that runs
+ * elsewhere, or as another user (is_here is false), are not looked at.
+ */
+int job_file_parse(const char *text, size_t len, const char *name, bool is_here,
+		   struct job_spec *ret, struct err *err);
 
 /* ---- what makes two jobs the same: their commands, and what these are given ---- */
 

@@ -663,42 +663,36 @@ static bool is_seen(const struct membership *m, const struct job_member *member)
 	       u64_known(member->key.start_ticks);
 }
 
-size_t membership_count_seen(const struct membership *m, int sheet_num)
+static bool is_wanted(const struct membership *m, const struct job_member *member,
+		      enum membership_which which, int64_t of)
+{
+	switch (which) {
+	case MEMBERSHIP_SEEN:
+		return is_seen(m, member) && (of == SHEET_NONE || member->sheet_num == of);
+	case MEMBERSHIP_LIVING:
+		return member->key.pid != 0 && member->attempt_id == of && !member->is_dead;
+	case MEMBERSHIP_UNTOLD:
+		return is_seen(m, member) && !member->is_told && !member->is_dead;
+	}
+	return false;
+}
+
+size_t membership_each(struct membership *m, enum membership_which which, int64_t of,
+		       membership_fn *fn, void *ctx)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < m->n; i++)
-		n += is_seen(m, &m->members[i]) &&
-		     (sheet_num == SHEET_NONE || m->members[i].sheet_num == sheet_num);
-	return n;
-}
-
-void membership_each_seen(const struct membership *m, membership_fn *fn, void *ctx)
-{
-	for (size_t i = 0; i < m->n; i++)
-		if (is_seen(m, &m->members[i]))
-			fn(ctx, &m->members[i]);
-}
-
-void membership_each_of(const struct membership *m, int64_t attempt_id, membership_fn *fn,
-			void *ctx)
-{
-	for (size_t i = 0; i < m->n; i++)
-		if (m->members[i].key.pid != 0 && m->members[i].attempt_id == attempt_id &&
-		    !m->members[i].is_dead)
-			fn(ctx, &m->members[i]);
-}
-
-void membership_each_untold(struct membership *m, membership_fn *fn, void *ctx)
-{
 	for (size_t i = 0; i < m->n; i++) {
 		struct job_member *member = &m->members[i];
 
-		if (member->is_told || member->is_dead || !is_seen(m, member))
+		if (!is_wanted(m, member, which, of))
 			continue;
-		member->is_told = true;
-		fn(ctx, member);
+		member->is_told |= which == MEMBERSHIP_UNTOLD;
+		n++;
+		if (fn)
+			fn(ctx, member);
 	}
+	return n;
 }
 
 void membership_on_missing(struct membership *m, membership_fn *fn, void *ctx)

@@ -160,18 +160,18 @@ int membership_owner(const struct membership *m, size_t i);
  */
 void membership_inherit_sheets(const struct membership *m, struct snapshot *snap);
 
-/* Members that the last scan has shown, of this sheet (SHEET_NONE: of any). fn does not change the
- * tracker. */
+/* fn does not change the tracker. */
 typedef void membership_fn(void *ctx, const struct job_member *member);
-size_t membership_count_seen(const struct membership *m, int sheet_num);
-void membership_each_seen(const struct membership *m, membership_fn *fn, void *ctx);
 
-/* All of an attempt that live. */
-void membership_each_of(const struct membership *m, int64_t attempt_id, membership_fn *fn,
-			void *ctx);
+enum membership_which {
+	MEMBERSHIP_SEEN,   /* shown by the last scan, of this sheet (SHEET_NONE: of any) */
+	MEMBERSHIP_LIVING, /* those of this attempt that live */
+	MEMBERSHIP_UNTOLD, /* shown and alive, and their start was not told: it is from now on */
+};
 
-/* Those that the last scan has shown and whose start was not told: it is from now on. */
-void membership_each_untold(struct membership *m, membership_fn *fn, void *ctx);
+/* Returns how many there are; of is what the kind says. fn may be NULL. */
+size_t membership_each(struct membership *m, enum membership_which which, int64_t of,
+		       membership_fn *fn, void *ctx);
 
 /* Called inside membership_scan() for each that is missing and whose exit was not told. */
 void membership_on_missing(struct membership *m, membership_fn *fn, void *ctx);

@@ -21,17 +21,12 @@ struct orphans *orphans_new(void)
 	return calloc(1, sizeof(struct orphans));
 }
 
-static void forget(struct orphan *orphan)
-{
-	free((char *)orphan->job_id);
-}
-
 struct orphans *orphans_free(struct orphans *o)
 {
 	if (!o)
 		return NULL;
 	for (size_t i = 0; i < o->n; i++)
-		forget(&o->items[i]);
+		free((char *)o->items[i].job_id);
 	free(o->items);
 	map_release(&o->index_of);
 	free(o);
@@ -143,7 +138,7 @@ int orphans_look(struct orphans *o, const struct snapshot *snap, const struct or
 		if (o->items[i].look != o->look && !o->items[i].is_new) {
 			if (o->items[i].is_found && !o->items[i].is_dead && !o->items[i].is_taken)
 				ops->gone(ctx, &o->items[i]);
-			forget(&o->items[i]);
+			free((char *)o->items[i].job_id);
 			continue;
 		}
 		o->items[kept] = o->items[i];
@@ -168,13 +163,6 @@ void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx)
 	for (size_t i = 0; i < o->n; i++)
 		if (o->items[i].is_found)
 			fn(ctx, &o->items[i]);
-}
-
-/* Those that are only suspected wait for the next look. */
-void orphans_forget_attempts(struct orphans *o)
-{
-	for (size_t i = 0; i < o->n; i++)
-		o->items[i].attempt_id = 0;
 }
 
 size_t orphans_count(const struct orphans *o)

@@ -18,8 +18,8 @@
 
 struct orphan {
 	struct proc_key key;
-	int64_t attempt_id; /* 0: of one that nobody can write to any more */
-	uint64_t uid;	    /* of the job's owner */
+	int64_t attempt_id;
+	uint64_t uid; /* of the job's owner */
 	int attempt_num, sheet_num;
 	const char *job_id;
 	bool is_attached;	    /* something else had started that job */
@@ -64,9 +64,6 @@ struct orphan *orphans_find(struct orphans *o, pid_t pid);
 /* Each that was found. fn may change what it says, but not whose and who it is. */
 typedef void orphan_fn(void *ctx, struct orphan *orphan);
 void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx);
-
-/* Their attempts are not in the record any more; they are followed all the same. */
-void orphans_forget_attempts(struct orphans *o);
 
 /* Those that were found and are not yet gone. */
 size_t orphans_count(const struct orphans *o);

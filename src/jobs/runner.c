@@ -113,23 +113,17 @@ bool runner_has_children(void)
 	return true;
 }
 
-bool runner_has_processes(struct runner *r)
+/* Of this sheet; SHEET_NONE: of any. */
+static bool shows_processes(struct runner *r, int sheet_num)
 {
-	if (!runner_has_children())
-		return false;
-	if (!membership_has_strangers(r->options.members))
-		return true;
 	r->options.ops->rescan(r->options.ctx);
-	return membership_count_seen(r->options.members, SHEET_NONE) > 0;
+	return membership_each(r->options.members, MEMBERSHIP_SEEN, sheet_num, NULL, NULL) > 0;
 }
 
-/* What an earlier sheet left running on purpose does not count. */
-static bool runner_sheet_has_processes(struct runner *r)
+bool runner_has_processes(struct runner *r)
 {
-	if (!r->options.leave_background)
-		return runner_has_processes(r);
-	r->options.ops->rescan(r->options.ctx);
-	return membership_count_seen(r->options.members, runner_record(r)->num) > 0;
+	return runner_has_children() &&
+	       (!membership_has_strangers(r->options.members) || shows_processes(r, SHEET_NONE));
 }
 
 /* ---- the terminal ---- */
@@ -284,12 +278,22 @@ static bool any_root_runs(const struct runner *r)
 	return false;
 }
 
-static bool any_root_failed(const struct runner *r)
+/* NULL: none has failed. A failure of its own comes before one that we asked for. */
+static const struct root *first_failed(const struct runner *r)
 {
-	for (size_t i = 0; i < r->n_roots; i++)
-		if (runner_is_failed(r->roots[i].rank.status))
-			return true;
-	return false;
+	const struct root *first = NULL;
+
+	for (size_t i = 0; i < r->n_roots; i++) {
+		const struct root *root = &r->roots[i];
+
+		if (!runner_is_failed(root->rank.status))
+			continue;
+		if (!first || (root->was_told_to_end != first->was_told_to_end
+				       ? first->was_told_to_end
+				       : root->rank.ended_wall_ns < first->rank.ended_wall_ns))
+			first = root;
+	}
+	return first;
 }
 
 static void finish(struct runner *r)
@@ -321,7 +325,7 @@ static void start_try(struct runner *r)
 		loop_timer_set(r->timeout_timer, (uint64_t)(spec->timeout_seconds * 1000.0), 0);
 	for (size_t i = 0; i < r->n_roots; i++)
 		start_root(r, &r->roots[i]);
-	if (any_root_failed(r) && any_root_runs(r))
+	if (first_failed(r) && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
 	runner_on_children_changed(r);
 }
@@ -353,26 +357,6 @@ static void add_status(struct buf *out, struct exit_status status)
 	} else {
 		buf_add_str(out, "its end was not seen");
 	}
-}
-
-/* ---- a try ---- */
-
-/* NULL: none has failed. A failure of its own comes before one that we asked for. */
-static const struct root *first_failed(const struct runner *r)
-{
-	const struct root *first = NULL;
-
-	for (size_t i = 0; i < r->n_roots; i++) {
-		const struct root *root = &r->roots[i];
-
-		if (!runner_is_failed(root->rank.status))
-			continue;
-		if (!first || (root->was_told_to_end != first->was_told_to_end
-				       ? first->was_told_to_end
-				       : root->rank.ended_wall_ns < first->rank.ended_wall_ns))
-			first = root;
-	}
-	return first;
 }
 
 /* The outcome of a try that failed, and the evidence for it. */
@@ -580,7 +564,9 @@ void runner_on_children_changed(struct runner *r)
 		end_try(r);
 		return;
 	}
-	if (r->gave_up || !runner_sheet_has_processes(r)) {
+	/* What an earlier sheet left running on purpose does not count. */
+	if (r->gave_up || !(r->options.leave_background ? shows_processes(r, runner_record(r)->num)
+							: runner_has_processes(r))) {
 		end_try(r);
 	} else if (r->phase == PHASE_RUNNING) {
 		/* Most of what outlives a command is just finishing: the tee behind "exec > >(tee
@@ -724,7 +710,7 @@ void runner_reap(struct runner *r)
 			continue;
 		if (!is_to_be_followed(r, info.si_status))
 			continue;
-		r->options.ops->stopping(r->options.ctx);
+		r->options.ops->stopped(r->options.ctx, true);
 		/* The signal is blocked, as signal_fd reads it otherwise: we stop until continued.
 		 */
 		sigemptyset(&set);
@@ -732,7 +718,7 @@ void runner_reap(struct runner *r)
 		raise(info.si_status);
 		sigprocmask(SIG_UNBLOCK, &set, NULL); /* here we stop, and here we go on */
 		sigprocmask(SIG_BLOCK, &set, NULL);
-		r->options.ops->continued(r->options.ctx);
+		r->options.ops->stopped(r->options.ctx, false);
 	}
 	runner_on_children_changed(r);
 }

@@ -80,9 +80,8 @@ struct runner_ops {
 	/* The try is over: its last process ended at that moment (boot clock). Its usage may be
 	 * filled in. */
 	void (*sheet_ended)(void *ctx, struct sheet_record *sheet, uint64_t boot_ns);
-	/* We are about to be stopped with the command (Ctrl-Z), and have been continued. */
-	void (*stopping)(void *ctx);
-	void (*continued)(void *ctx);
+	/* We are about to be stopped with the command (Ctrl-Z); false: have been continued. */
+	void (*stopped)(void *ctx, bool is_stopped);
 	/* The last sheet is over; the loop may be stopped. */
 	void (*finished)(void *ctx);
 };

@@ -242,7 +242,7 @@ static struct kill_pass signal_tree(struct runner *r, int sig)
 
 	signal_roots(&pass);
 	r->options.ops->rescan(r->options.ctx);
-	membership_each_seen(r->options.members, signal_member, &pass);
+	membership_each(r->options.members, MEMBERSHIP_SEEN, SHEET_NONE, signal_member, &pass);
 	return pass;
 }
 

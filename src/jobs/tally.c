@@ -263,18 +263,6 @@ static void tally_note_birth(struct tally *t, struct entry *e, uint64_t wall_ns)
 	tally_add_event(t, &ev, e->is_root);
 }
 
-void tally_root(struct tally *t, const struct birth *b)
-{
-	struct entry *e = tally_add_entry(t, b->pid, b->ppid, b->sheet_num, b->rank);
-
-	if (!e)
-		return;
-	e->is_root = true;
-	e->record.command = b->command ? tally_keep_command(t, b->command) : NULL;
-	e->record.uid = b->uid;
-	tally_note_birth(t, e, b->wall_ns);
-}
-
 /*
  * A parent that ignores SIGCHLD has its children waited for by the kernel, which
  * adds what they used to nobody's account. NULL: it is not known to live.
@@ -291,9 +279,9 @@ static struct entry *tally_note_parent(struct tally *t, pid_t pid)
 	return parent;
 }
 
-void tally_fork(struct tally *t, const struct birth *b)
+void tally_birth(struct tally *t, const struct birth *b, bool is_root)
 {
-	struct entry *e = tally_find_alive(t, b->pid);
+	struct entry *e = is_root ? NULL : tally_find_alive(t, b->pid);
 	struct entry *parent;
 
 	if (e && !e->fork_was_told && !u64_known(e->record.died_wall_ns)) {
@@ -306,10 +294,13 @@ void tally_fork(struct tally *t, const struct birth *b)
 		t, b->ppid); /* after tally_add_entry(), which may move the entries */
 	if (!e)
 		return;
-	e->fork_was_told = true;
+	e->is_root = is_root;
+	e->fork_was_told = !is_root;
 	/* Until it execs, a child runs its parent's program. */
-	e->record.command = parent ? parent->record.command : NULL;
-	e->record.uid = parent ? parent->record.uid : U64_UNKNOWN;
+	e->record.command = b->command ? tally_keep_command(t, b->command)
+			    : parent   ? parent->record.command
+				       : NULL;
+	e->record.uid = !u64_known(b->uid) && parent ? parent->record.uid : b->uid;
 	e->ignores_sigchld = parent && parent->ignores_sigchld;
 	tally_note_birth(t, e, b->wall_ns);
 }
@@ -661,8 +652,8 @@ const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
 struct tally_gaps tally_gaps(const struct tally *t)
 {
 	return (struct tally_gaps){
-		.gpu_ns = gpu_time_untold_ns(&t->attempt.gpu),
-		.gpu_idle_ns = gpu_time_idle_untold_ns(&t->attempt.gpu),
+		.gpu_ns = t->attempt.gpu.blind_ns[0],
+		.gpu_idle_ns = t->attempt.gpu.idle_untold_ns,
 		.n_processes = t->n_unlisted,
 		.n_events = t->n_events_unlisted,
 		.n_lost = t->n_lost,
@@ -674,12 +665,6 @@ struct tally_gaps tally_gaps(const struct tally *t)
  * 10 ms at worst, and over 20 ms such a tick would be half a core.
  */
 #define CPU_WINDOW_NS UINT64_C(90000000)
-
-static bool is_same_process(const struct entry *e, const struct proc_sample *p)
-{
-	return !u64_known(e->record.key.start_ticks) ||
-	       e->record.key.start_ticks == p->key.start_ticks;
-}
 
 /* A sample knows it to a clock tick, rounded down: but nobody is born before its parent. */
 static uint64_t birth_by_sample(const struct tally *t, const struct proc_sample *p)
@@ -697,7 +682,8 @@ static struct entry *entry_for_sample(struct tally *t, const struct proc_sample 
 
 	if (tally_is_unlisted(t, p->key.pid))
 		return NULL;
-	if (e && is_same_process(e, p))
+	if (e && (!u64_known(e->record.key.start_ticks) ||
+		  e->record.key.start_ticks == p->key.start_ticks))
 		return e;
 	e = tally_add_entry(t, p->key.pid, p->ppid, p->sheet_num, p->rank);
 	if (e)
@@ -822,10 +808,9 @@ static void add_tick(struct account *a, const struct tick_sum *sum, struct serie
 
 	point.n_processes = sum->n_processes;
 	point.rss_bytes = sum->rss_bytes;
-	account_add_tick(a, &point, sum->hwm_bytes);
 	if (sum->has_untold_share)
 		gpu.percent = F64_UNKNOWN;
-	account_add_gpu_tick(a, &gpu, since_ns);
+	account_add_tick(a, &point, sum->hwm_bytes, &gpu, since_ns);
 }
 
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,

@@ -45,9 +45,8 @@ struct birth {
 	uint64_t uid;	     /* U64_UNKNOWN: that of the parent */
 };
 
-/* A process of the job was started by the runner; the kernel told of a birth. */
-void tally_root(struct tally *t, const struct birth *birth);
-void tally_fork(struct tally *t, const struct birth *birth);
+/* The kernel reported a birth; is_root: the runner has started a process of the job. */
+void tally_birth(struct tally *t, const struct birth *birth, bool is_root);
 
 /* The kernel told of an exec; command: the new one, NULL: not known. */
 void tally_exec(struct tally *t, pid_t pid, const char *command);

@@ -53,23 +53,17 @@ static void real_close(void *ctx, int fd)
 
 static ssize_t real_pread(void *ctx, int fd, void *ret, size_t n, uint64_t at)
 {
-	ssize_t r;
+	ssize_t r = TEMP_FAILURE_RETRY(pread(fd, ret, n, (off_t)at));
 
 	(void)ctx;
-	do
-		r = pread(fd, ret, n, (off_t)at);
-	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : r;
 }
 
 static ssize_t real_pwrite(void *ctx, int fd, const void *bytes, size_t n, uint64_t at)
 {
-	ssize_t r;
+	ssize_t r = TEMP_FAILURE_RETRY(pwrite(fd, bytes, n, (off_t)at));
 
 	(void)ctx;
-	do
-		r = pwrite(fd, bytes, n, (off_t)at);
-	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : r;
 }
 
@@ -447,6 +441,18 @@ int log_id_parse(const char *text, struct log_id *ret)
 	return 0;
 }
 
+void log_boot_id_parse(const char *text, uint8_t ret[16])
+{
+	char digits[LOG_ID_TEXT_BYTES] = "";
+	struct log_id id;
+
+	for (size_t n = 0; *text && n < sizeof(digits) - 1; text++)
+		if (*text != '-')
+			digits[n++] = *text;
+	if (log_id_parse(digits, &id) == 0)
+		memcpy(ret, id.bytes, sizeof(id.bytes));
+}
+
 /* ---- numbers of attempts ---- */
 
 #define NUMBER_NAME_BYTES 12
@@ -464,31 +470,25 @@ static int folder_name(const char *job_id, char ret[NAME_MAX + 1])
 	return 0;
 }
 
+static int note_number(void *ctx, const char *name)
+{
+	int *highest = ctx;
+	uint64_t n;
+
+	if (num_parse_u64(name, &n) == 0 && n < INT_MAX - 1 && (int)n > *highest)
+		*highest = (int)n;
+	return 0;
+}
+
 /*
  * The number that the folder has as a file, and the highest if there are more. -EAGAIN: none was
  * seen, as another run renamed it meanwhile, or somebody has emptied the folder.
  */
 static int find_number(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), highest = -EAGAIN;
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
+	int highest = -EAGAIN, r = real_list((void *)(intptr_t)fd, note_number, &highest);
 
-	if (!dir) {
-		int r = -errno;
-
-		if (copy >= 0)
-			close(copy);
-		return r;
-	}
-	while ((entry = readdir(dir))) {
-		uint64_t n;
-
-		if (num_parse_u64(entry->d_name, &n) == 0 && n < INT_MAX - 1 && (int)n > highest)
-			highest = (int)n;
-	}
-	closedir(dir);
-	return highest;
+	return r < 0 ? r : highest;
 }
 
 /* With its number 0 from the first moment on: whoever finds the folder finds a number. */

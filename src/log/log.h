@@ -53,6 +53,9 @@ int log_id_make(struct log_id *ret);
 void log_id_format(const struct log_id *id, char ret[LOG_ID_TEXT_BYTES]);
 int log_id_parse(const char *text, struct log_id *ret); /* -EINVAL: it is none */
 
+/* "01234567-89ab-…" as 16 bytes; what is none leaves them as they are. */
+void log_boot_id_parse(const char *text, uint8_t ret[16]);
+
 /* ---- files ---- */
 
 typedef int log_name_fn(void *ctx, const char *name); /* non-zero stops, and is returned */

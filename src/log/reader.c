@@ -68,10 +68,8 @@ static bool is_segment_of(const char *name, const struct log_id *wanted, uint32_
 
 static int by_index(const void *a, const void *b)
 {
-	uint32_t x = ((const struct segment *)a)->head.index;
-	uint32_t y = ((const struct segment *)b)->head.index;
-
-	return (x > y) - (x < y);
+	return COMPARE(((const struct segment *)a)->head.index,
+		       ((const struct segment *)b)->head.index);
 }
 
 /* One without a header is being made, or its recorder died before it was. */
@@ -580,14 +578,6 @@ static int on_stored(void *ctx, const struct log_frame *frame)
 	return in->sink->frame(in->sink->ctx, frame, false);
 }
 
-/* The end stands where frames may be missing before it: the sink learns where they should end. */
-static int on_end(void *ctx, const struct log_frame *end)
-{
-	struct ingest *in = ctx;
-
-	return in->sink->end(in->sink->ctx, end);
-}
-
 static int note_end(void *ctx, const struct log_frame *end)
 {
 	*(uint64_t *)ctx = end->offset;
@@ -639,12 +629,13 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 	} else if (has_end) {
 		if (end > ret->offset && end - ret->offset <= LOG_LOST_MAX)
 			read.lost_bytes += end - ret->offset;
-		result = log_read_end(r, alive, on_end, in);
+		result = log_read_end(r, alive, sink->end, sink->ctx);
 		if (result < 0)
 			return result;
 		ret->is_over = true;
 		result = 0;
 	} else if (!alive) {
+		/* Asked again: with the first frame the sink knows whose log it is. */
 		int gone = sink->is_gone(sink->ctx, origin);
 
 		result = gone > 0 ? sink->lost(sink->ctx) : gone;

@@ -17,7 +17,6 @@
 void deaths_release(struct deaths *d)
 {
 	free(d->items);
-	free(d->minor_faults);
 	map_release(&d->last_of);
 	arena_release(&d->arena);
 	*d = (struct deaths){ 0 };
@@ -30,68 +29,60 @@ static uint64_t pid_key(pid_t pid)
 
 /* ---- as they come ---- */
 
+void death_read(const struct life_event *ev, struct arena *arena, struct proc_record *ret)
+{
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+
+	proc_record_init(ret);
+	ret->key = (struct proc_key){ ev->pid, ev->start_ticks };
+	ret->ppid = ev->parent_pid;
+	if (ev->type == LIFE_EXIT) {
+		ret->died_wall_ns = ev->wall_ns;
+		ret->status = exit_status_from_wait(ev->wait_status);
+	}
+	for (size_t i = 0, n = strlen(ev->comm); i < n;)
+		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	ret->command = name.len > 0 ? arena_strndup(arena, name.data, name.len) : NULL;
+	proc_record_account(ret, &ev->account);
+}
+
+void death_complete(struct proc_record *p, const struct life_event *ev)
+{
+	proc_record_account(p, &ev->account);
+	p->user_ns = ev->account.user_ns;
+	p->system_ns = ev->account.system_ns;
+	p->cpu_evidence = EVIDENCE_EXACT;
+}
+
 void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev)
 {
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	size_t n = strlen(ev->comm);
 	struct proc_record *p;
 
 	if (d->n == DEATHS_MAX || ARRAY_RESERVE(d->items, d->cap, d->n + 1) < 0 ||
-	    ARRAY_RESERVE(d->minor_faults, d->cap_faults, d->n + 1) < 0 ||
 	    map_put(&d->last_of, pid_key(ev->pid), d->n) < 0) {
 		d->n_unlisted++;
 		return;
 	}
-	/* Nobody could ask for its command line any more: the name that the kernel had for it. */
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&shown, ev->comm + i, n - i);
-	d->minor_faults[d->n] = ev->account.minor_faults;
-	p = &d->items[d->n++];
-	proc_record_init(p);
-	p->key = member->key;
-	if (u64_known(ev->start_ticks))
-		p->key.start_ticks = ev->start_ticks;
-	p->ppid = ev->parent_pid;
-	p->command = shown.len > 0 ? arena_strndup(&d->arena, shown.data, shown.len) : NULL;
+	d->items[d->n].minor_faults = ev->account.minor_faults;
+	p = &d->items[d->n++].record;
+	death_read(ev, &d->arena, p);
+	if (!u64_known(ev->start_ticks))
+		p->key = member->key;
 	p->born_wall_ns = member->born_wall_ns;
-	p->died_wall_ns = ev->wall_ns;
-	p->status = exit_status_from_wait(ev->wait_status);
-	proc_record_account(p, &ev->account);
 }
 
-uint64_t deaths_minor_faults(const struct deaths *d)
-{
-	uint64_t sum = U64_UNKNOWN;
-
-	for (size_t i = 0; i < d->n; i++)
-		sum = u64_add_known(sum, d->minor_faults[i]);
-	return sum;
-}
-
-void deaths_leave_out(struct deaths *d)
-{
-	d->n_unlisted++;
-}
-
-/*
- * At its end the scheduler had not counted all of its CPU time, and threads that died at the same
- * moment may have been in no sum; now all is counted.
- */
 void deaths_complete(struct deaths *d, const struct life_event *ev)
 {
-	struct proc_record *p;
+	struct death *death;
 	uint64_t i;
 
 	if (!map_get(&d->last_of, pid_key(ev->pid), &i) || !u64_known(ev->account.cpu_ns))
 		return;
-	p = &d->items[i];
-	if (p->key.start_ticks != ev->start_ticks)
+	death = &d->items[i];
+	if (death->record.key.start_ticks != ev->start_ticks)
 		return;
-	proc_record_account(p, &ev->account);
-	d->minor_faults[i] = u64_max_known(d->minor_faults[i], ev->account.minor_faults);
-	p->user_ns = ev->account.user_ns;
-	p->system_ns = ev->account.system_ns;
-	p->cpu_evidence = EVIDENCE_EXACT;
+	death->minor_faults = u64_max_known(death->minor_faults, ev->account.minor_faults);
+	death_complete(&death->record, ev);
 }
 
 size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
@@ -99,7 +90,7 @@ size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->n; i++) {
-		const struct proc_record *p = &d->items[i];
+		const struct proc_record *p = &d->items[i].record;
 
 		/* Whoever has the pid by now: that counts too few at worst, and costs no file. */
 		n += p->cpu_evidence != EVIDENCE_EXACT && p->died_wall_ns < before_wall_ns &&
@@ -110,74 +101,58 @@ size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
 
 /* ---- into the record ---- */
 
-/* Where the processes of an attempt are: a pid may have been used again. */
-struct listing {
-	struct map by_key; /* hash of pid and start time -> index */
-	struct map by_pid; /* -> index of the last that had it */
-};
-
-static void listing_release(struct listing *l)
-{
-	map_release(&l->by_key);
-	map_release(&l->by_pid);
-}
-
-static uint64_t hash_key(const struct proc_key *key)
+/* A pid may have been used again: its last process is found without a start time. */
+static uint64_t key_of(const struct proc_key *key)
 {
 	const uint64_t parts[] = { pid_key(key->pid), key->start_ticks };
 
-	return hash_bytes(HASH_INIT, parts, sizeof(parts));
+	return u64_known(key->start_ticks)
+		       ? hash_bytes(HASH_INIT, parts, sizeof(parts)) | UINT64_C(1) << 63
+		       : parts[0];
 }
 
-static int list_all(const struct attempt *a, struct listing *l)
+/* Where the processes of an attempt are from this one on, by both keys. */
+static int list_from(const struct attempt *a, size_t i, struct map *ret)
 {
-	for (size_t i = 0; i < a->n_processes; i++) {
-		const struct proc_key *key = &a->processes[i].key;
-
-		if (map_put(&l->by_key, hash_key(key), i) < 0 ||
-		    map_put(&l->by_pid, pid_key(key->pid), i) < 0)
+	for (; i < a->n_processes; i++)
+		if (map_put(ret, key_of(&a->processes[i].key), i) < 0 ||
+		    map_put(ret, pid_key(a->processes[i].key.pid), i) < 0)
 			return -ENOMEM;
-	}
 	return 0;
 }
 
-static struct proc_record *find_listed(const struct attempt *a, const struct listing *l,
+static struct proc_record *find_listed(const struct attempt *a, const struct map *listing,
 				       const struct proc_key *key)
 {
-	bool is_whole = u64_known(key->start_ticks);
 	uint64_t i;
 
-	if (!map_get(is_whole ? &l->by_key : &l->by_pid,
-		     is_whole ? hash_key(key) : pid_key(key->pid), &i))
-		return NULL;
-	return &a->processes[i];
+	return map_get(listing, key_of(key), &i) ? &a->processes[i] : NULL;
 }
 
-int deaths_merge(const struct deaths *d, struct attempt *a)
+static int merge(const struct deaths *d, struct attempt *a, struct map *listing)
 {
-	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
-	struct proc_record *all =
-		arena_alloc(&a->arena, (a->n_processes + d->n + 1) * sizeof(*all));
+	const size_t n = a->n_processes;
+	struct proc_record *all = arena_alloc(&a->arena, (n + d->n + 1) * sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
-	if (a->n_processes > 0)
-		memcpy(all, a->processes, a->n_processes * sizeof(*all));
+	if (n > 0)
+		memcpy(all, a->processes, n * sizeof(*all));
 	a->processes = all;
-	if (list_all(a, &listing) < 0)
+	if (list_from(a, 0, listing) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < d->n; i++) {
-		struct proc_record *listed = find_listed(a, &listing, &d->items[i].key);
+		const struct proc_record *end = &d->items[i].record;
+		struct proc_record *listed = find_listed(a, listing, &end->key);
 
 		if (listed) {
-			proc_record_merge_end(listed, &d->items[i]);
+			proc_record_merge_end(listed, end);
 			continue;
 		}
-		a->processes[a->n_processes] = d->items[i];
-		a->processes[a->n_processes++].command =
-			arena_strdup(&a->arena, d->items[i].command);
+		all[a->n_processes] = *end;
+		all[a->n_processes++].command = arena_strdup(&a->arena, end->command);
 	}
-	return 0;
+	return list_from(a, n, listing);
 }
 
 void deaths_note_withheld(struct attempt *a, uint64_t n)
@@ -196,16 +171,14 @@ void deaths_note_withheld(struct attempt *a, uint64_t n)
 /* ---- sums ---- */
 
 /* Returns how many births there were. */
-static uint64_t take_events(const struct attempt *a)
+static uint64_t take_events(const struct attempt *a, const struct map *listing)
 {
-	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
 	uint64_t n_births = 0;
 
-	(void)list_all(a, &listing); /* as far as there is memory */
 	for (size_t i = 0; i < a->n_events; i++) {
 		const struct proc_event *ev = &a->events[i];
 		struct proc_record *p =
-			ev->type == EVENT_EXIT ? find_listed(a, &listing, &ev->key) : NULL;
+			ev->type == EVENT_EXIT ? find_listed(a, listing, &ev->key) : NULL;
 
 		n_births += ev->type == EVENT_SPAWN;
 		if (p) {
@@ -217,74 +190,27 @@ static uint64_t take_events(const struct attempt *a)
 }
 
 /*
- * Those that had ended before it was attached are in none of these, and whether there were any
- * nobody knows: what it used is certainly not less, and never exact.
- */
-static void add_processes(struct attempt *a)
-{
-	struct usage *u = &a->usage;
-
-	for (size_t i = 0; i < a->n_processes; i++) {
-		const struct proc_record *p = &a->processes[i];
-
-		u->user_ns = u64_add_known(u->user_ns, p->user_ns);
-		u->system_ns = u64_add_known(u->system_ns, p->system_ns);
-		u->max_process_rss_bytes =
-			u64_max_known(u->max_process_rss_bytes, p->max_rss_bytes);
-	}
-	if (u64_known(u->user_ns))
-		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
-	if (u64_known(u->max_process_rss_bytes))
-		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
-}
-
-/*
  * What a process did has what its children did that it has waited for: so those are added whom
  * none of the job could wait for. Of the others nobody knows whether that was done.
  */
-static void add_counts(struct attempt *a)
+static void add_counts(const struct attempt *a, struct usage *u)
 {
 	CLEANUP(map_release) struct map pids = MAP_INIT;
-	struct usage *u = &a->usage;
 	int r = 0;
 
 	for (size_t i = 0; i < a->n_processes && r == 0; i++)
 		r = map_put(&pids, pid_key(a->processes[i].key.pid), 0);
 	for (size_t i = 0; i < a->n_processes && r == 0; i++) {
 		const struct proc_record *p = &a->processes[i];
-		uint64_t ignored;
 
 		u->major_faults = u64_add_known(u->major_faults, p->major_faults);
-		if (map_get(&pids, pid_key(p->ppid), &ignored))
+		if (map_get(&pids, pid_key(p->ppid), NULL))
 			continue;
 		u->rchar = u64_add_known(u->rchar, p->rchar);
 		u->wchar = u64_add_known(u->wchar, p->wchar);
 		u->read_bytes = u64_add_known(u->read_bytes, p->read_bytes);
 		u->write_bytes = u64_add_known(u->write_bytes, p->write_bytes);
 	}
-	if (u64_known(u->rchar))
-		u->io_evidence = EVIDENCE_LOWER_BOUND;
-}
-
-static void add_series(struct attempt *a)
-{
-	struct usage *u = &a->usage;
-
-	for (size_t i = 0; i < a->details.n_series; i++) {
-		const struct series_point *p = &a->details.series[i];
-
-		u->peak_rss_bytes = u64_max_known(u->peak_rss_bytes, p->rss_bytes);
-		u->peak_processes = u64_max_known(u->peak_processes, p->n_processes);
-		u->peak_cpu_percent = f64_max_known(p->cpu_percent, u->peak_cpu_percent);
-	}
-	if (u64_known(u->peak_rss_bytes))
-		u->peak_rss_evidence = EVIDENCE_SAMPLED;
-	/* The sum over the tree was never less than its largest process. */
-	if (!u64_known(u->max_process_rss_bytes) ||
-	    (u64_known(u->peak_rss_bytes) && u->peak_rss_bytes >= u->max_process_rss_bytes))
-		return;
-	u->peak_rss_bytes = u->max_process_rss_bytes;
-	u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
 }
 
 /* Over less than this an average is no peak. */
@@ -315,28 +241,42 @@ static void raise_peak_cpu(struct attempt *a)
 		f64_max_known(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)u->wall_ns);
 }
 
-bool attached_has_all_ends(const struct attempt *a, bool births_are_told)
+/*
+ * By the rules of a run's account of which nothing was waited for. Processes that had ended before
+ * it was attached are in none of these, and whether there were any nobody knows: what it used is
+ * certainly not less, and never exact.
+ */
+int attached_sum_up(const struct deaths *d, struct attempt *a, bool births_are_told)
 {
-	bool has_all = births_are_told;
+	const struct gpu_use no_gpu = { .held_bytes = U64_UNKNOWN, .percent = F64_UNKNOWN };
+	CLEANUP(map_release) struct map listing = MAP_INIT;
+	struct account sums;
+	uint64_t n_births;
 
-	for (size_t i = 0; i < a->n_processes; i++)
-		has_all = has_all && a->processes[i].cpu_evidence == EVIDENCE_EXACT;
-	return has_all;
-}
+	if (merge(d, a, &listing) < 0)
+		return -ENOMEM;
+	n_births = take_events(a, &listing);
+	account_begin(&sums, U64_UNKNOWN);
+	sums.usage.spawn_count = n_births > 0 ? n_births : U64_UNKNOWN;
+	sums.parts_user_ns = sums.parts_system_ns = U64_UNKNOWN;
+	for (size_t i = 0; i < d->n; i++)
+		sums.usage.minor_faults =
+			u64_add_known(sums.usage.minor_faults, d->items[i].minor_faults);
+	for (size_t i = 0; i < a->n_processes; i++) {
+		const struct proc_record *p = &a->processes[i];
 
-void attached_sum_up(struct attempt *a, bool births_are_told)
-{
-	uint64_t n_births = take_events(a);
-
-	usage_init(&a->usage);
-	add_processes(a);
+		sums.parts_user_ns = u64_add_known(sums.parts_user_ns, p->user_ns);
+		sums.parts_system_ns = u64_add_known(sums.parts_system_ns, p->system_ns);
+		sums.sampled_hwm_bytes = u64_max_known(sums.sampled_hwm_bytes, p->max_rss_bytes);
+	}
 	if (births_are_told) /* else it may be counted twice */
-		add_counts(a);
-	add_series(a);
+		add_counts(a, &sums.usage);
+	for (size_t i = 0; i < a->details.n_series; i++)
+		account_add_tick(&sums, &a->details.series[i], U64_UNKNOWN, &no_gpu, U64_UNKNOWN);
+	account_settle(&sums, U64_UNKNOWN, false, false, &a->usage);
+	if (n_births == 0)
+		a->usage.spawn_evidence = EVIDENCE_UNKNOWN;
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
 	raise_peak_cpu(a);
-	if (n_births == 0)
-		return;
-	a->usage.spawn_count = n_births;
-	a->usage.spawn_evidence = EVIDENCE_LOWER_BOUND; /* as above */
+	return 0;
 }

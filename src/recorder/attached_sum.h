@@ -18,16 +18,30 @@
  * would read.
  */
 
+/*
+ * An end as the kernel reports it (LIFE_EXIT, LIFE_ACCOUNT). Its command is the name that the
+ * kernel had for it, in the arena: its command line cannot be read any more.
+ */
+void death_read(const struct life_event *ev, struct arena *arena, struct proc_record *ret);
+
+/*
+ * The account that comes after an end: at the end the scheduler had not counted all of its CPU
+ * time, and threads that ended at the same moment may have been in no sum; now all is counted.
+ */
+void death_complete(struct proc_record *p, const struct life_event *ev);
+
 #define DEATHS_MAX 10000
 #define DEATHS_USER_MAX (2 * DEATHS_MAX) /* of all jobs of one user: 4 MB */
 
 /* All zero is a good beginning. */
 struct deaths {
-	struct proc_record *items; /* in the order of their ends */
-	uint64_t *minor_faults;	   /* of each */
-	size_t n, cap, cap_faults;
+	struct death {
+		struct proc_record record;
+		uint64_t minor_faults;
+	} * items; /* in the order of their ends */
+	size_t n, cap;
 	struct map last_of;  /* pid -> index of the last that had it */
-	uint64_t n_unlisted; /* there was no room for */
+	uint64_t n_unlisted; /* there was no room for, in these or all of the user's */
 	struct arena arena;  /* of commands */
 };
 
@@ -35,9 +49,6 @@ void deaths_release(struct deaths *d);
 
 /* One has ended (LIFE_EXIT); member is what was known of it. */
 void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev);
-
-/* The same where the user's others have taken all the room: it is counted. */
-void deaths_leave_out(struct deaths *d);
 
 /* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
 void deaths_complete(struct deaths *d, const struct life_event *ev);
@@ -48,26 +59,15 @@ void deaths_complete(struct deaths *d, const struct life_event *ev);
  */
 size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns);
 
-/* Of all of them. */
-uint64_t deaths_minor_faults(const struct deaths *d);
-
-/*
- * Into the processes of an attempt that was read from the database: what those used that are
- * listed there, and those that no sample saw. -ENOMEM.
- */
-int deaths_merge(const struct deaths *d, struct attempt *a);
-
 /* Into the record: so many ends are not among them, as nobody may hear of them. */
 void deaths_note_withheld(struct attempt *a, uint64_t n);
 
 /*
  * ---- sums ----
  *
- * a was read from the database (processes with their ends, events, series). Sets the usage, and how
- * each process ended where an event has that. births_are_told: all of them since it was attached
- * are known. What was before that is not: its sums are lower bounds in any case.
+ * a was read from the database (processes with their ends, events, series). Adds to its processes
+ * what those used that have ended, and those that no sample saw. Sets the usage, and how each
+ * process ended where an event has that. births_are_told: all of them since it was attached are
+ * known. What was before that is not: its sums are lower bounds in any case. -ENOMEM.
  */
-void attached_sum_up(struct attempt *a, bool births_are_told);
-
-/* Whether it is known of each process since it was attached what it had used at its end. */
-bool attached_has_all_ends(const struct attempt *a, bool births_are_told);
+int attached_sum_up(const struct deaths *d, struct attempt *a, bool births_are_told);

@@ -261,26 +261,6 @@ uint64_t attempt_log_bytes(const struct attempt_log *l)
 
 /* ---- opening ---- */
 
-/* "01234567-89ab-…" as 16 bytes; what is none stays all 0. */
-static void read_boot_id(const char *text, uint8_t ret[16])
-{
-	uint8_t bytes[16] = { 0 };
-	size_t n = 0;
-
-	for (; *text && n < 32; text++) {
-		const char *digits = "0123456789abcdef", *digit = strchr(digits, *text);
-
-		if (*text == '-')
-			continue;
-		if (!digit)
-			return;
-		bytes[n / 2] |= (uint8_t)((digit - digits) << (n % 2 ? 0 : 4));
-		n++;
-	}
-	if (n == 32)
-		memcpy(ret, bytes, sizeof(bytes));
-}
-
 void attempt_log_describe_origin(const struct attempt *a, struct log_origin *ret)
 {
 	*ret = (struct log_origin){ .uid = a->uid,
@@ -288,7 +268,7 @@ void attempt_log_describe_origin(const struct attempt *a, struct log_origin *ret
 				    .runner_pid = a->runner.pid,
 				    .runner_start_ticks = a->runner.start_ticks,
 				    .pid_ns = a->pid_ns };
-	read_boot_id(a->boot_id, ret->boot_id);
+	log_boot_id_parse(a->boot_id, ret->boot_id);
 }
 
 /* A file that a run on a full disk removes, to have room for its own. */
@@ -306,24 +286,24 @@ static void keep_spare(const struct attempt_log *l)
 		(void)unlinkat(l->folder_fd, SPARE, 0);
 }
 
-static int create(struct attempt_log *l, const struct attempt *a, const struct log_id *id,
-		  uint64_t stored_to, struct err *err)
+static int create(struct attempt_log *l, const struct attempt_log_options *o, struct err *err)
 {
 	struct log_options options = {
-		.end_bytes = END_BYTES + (size_t)a->total_sheets * END_BYTES_PER_SHEET,
+		.end_bytes = END_BYTES + (size_t)o->a->total_sheets * END_BYTES_PER_SHEET,
 	};
+	const struct log_id *id = o->continues;
 	int r;
 
 	r = id ? log_continue(&l->fs, id, &options, err) : log_id_make(&l->id);
 	if (id && (r == 0 || r == -ENOENT))
 		l->id = *id;
 	if (id && r == -ENOENT) { /* it was removed: it goes on where the database has come to */
-		options.first_offset = stored_to;
+		options.first_offset = o->stored_to;
 		r = 0;
 	}
 	if (r < 0)
 		return id ? r : err_set(err, r, "the kernel gives no random number for a name");
-	attempt_log_describe_origin(a, &options.origin);
+	attempt_log_describe_origin(o->a, &options.origin);
 	options.origin.id = l->id;
 	if (options.end_bytes > END_MAX_BYTES)
 		options.end_bytes = END_MAX_BYTES;
@@ -338,10 +318,7 @@ static int create(struct attempt_log *l, const struct attempt *a, const struct l
 	return r;
 }
 
-static int open_log(const char *db_path, struct attempt *a, const struct log_id *id,
-		    uint64_t stored_to, enum record_type key_type,
-		    attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
-		    struct err *err)
+int attempt_log_open(const struct attempt_log_options *o, struct attempt_log **ret, struct err *err)
 {
 	struct attempt_log *l = calloc(1, sizeof(*l));
 	CLEANUP(buf_release) struct buf folder = BUF_INIT;
@@ -350,25 +327,25 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
 	*l = (struct attempt_log){ .folder_fd = -1,
-				   .key_type = key_type,
-				   .describe = describe,
-				   .ctx = ctx,
+				   .key_type = o->is_host ? RECORD_HOST : RECORD_BEGIN,
+				   .describe = o->describe,
+				   .ctx = o->ctx,
 				   .bytes = BUF_INIT,
 				   .ticks = tick_writer_new() };
 	sem_init(&l->is_asked, 0, 0);
 	sem_init(&l->is_done, 0, 0);
-	buf_printf(&folder, "%s-logs", db_path ? db_path : "");
-	if (!db_path)
+	buf_printf(&folder, "%s-logs", o->db_path ? o->db_path : "");
+	if (!o->db_path)
 		l->memory = log_memory_new();
-	if (!l->ticks || buf_error(&folder) < 0 || (!db_path && !l->memory))
+	if (!l->ticks || buf_error(&folder) < 0 || (!o->db_path && !l->memory))
 		r = err_set(err, -ENOMEM, "out of memory");
 	else
-		r = db_path ? open_folder(folder.data, &l->folder_fd, err) : 0;
-	if (r == 0 && db_path && a->attempt_num == 0 && key_type == RECORD_BEGIN)
-		r = attempt_log_take_number(db_path, a, err);
+		r = o->db_path ? open_folder(folder.data, &l->folder_fd, err) : 0;
+	if (r == 0 && o->db_path && o->a->attempt_num == 0 && !o->is_host)
+		r = attempt_log_take_number(o->db_path, o->a, err);
 	l->fs = l->memory ? log_fs_memory(l->memory) : log_fs_real(l->folder_fd);
 	if (r == 0)
-		r = create(l, a, id, stored_to, err);
+		r = create(l, o, err);
 	if (r == 0)
 		r = append_key(l, err);
 	if (r == 0) {
@@ -385,26 +362,6 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 			r == -EROFS ? "mount its file system writable" : "change its mode",
 			r == -EROFS ? "a folder on another file system" : "another folder");
 	return r;
-}
-
-int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describe_fn *describe,
-		     void *ctx, struct attempt_log **ret, struct err *err)
-{
-	return open_log(db_path, a, NULL, 0, RECORD_BEGIN, describe, ctx, ret, err);
-}
-
-int attempt_log_open_host(const char *db_path, struct attempt *self,
-			  attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
-			  struct err *err)
-{
-	return open_log(db_path, self, NULL, 0, RECORD_HOST, describe, ctx, ret, err);
-}
-
-int attempt_log_continue(const char *db_path, struct attempt *a, const struct log_id *id,
-			 uint64_t stored_to, attempt_log_describe_fn *describe, void *ctx,
-			 struct attempt_log **ret, struct err *err)
-{
-	return open_log(db_path, a, id, stored_to, RECORD_BEGIN, describe, ctx, ret, err);
 }
 
 void attempt_log_place(const struct attempt_log *l, dev_t *ret_device, ino_t *ret_inode)
@@ -584,8 +541,11 @@ static void describe_whole(void *ctx, struct buf *out)
 int attempt_log_write_whole(const char *db_path, struct attempt *a, uint64_t until_boot_ns,
 			    struct log_sender **ret_sender, struct err *err)
 {
+	const struct attempt_log_options options = {
+		.db_path = db_path, .a = a, .describe = describe_whole, .ctx = a
+	};
 	struct attempt_log *log = NULL;
-	int r = attempt_log_open(db_path, a, describe_whole, a, &log, err);
+	int r = attempt_log_open(&options, &log, err);
 
 	if (r == 0 && ret_sender && attempt_log_open_sender(log, ret_sender, NULL) < 0)
 		*ret_sender = NULL;

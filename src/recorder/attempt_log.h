@@ -24,31 +24,27 @@ struct attempt_log;
 /* Writes the attempt as it is by now, with its sheets: RECORD_BEGIN. */
 typedef void attempt_log_describe_fn(void *ctx, struct buf *out);
 
+struct attempt_log_options {
+	const char *db_path; /* NULL: the log is in memory, for a daemon that keeps a copy */
+	struct attempt *a;
+	attempt_log_describe_fn *describe;
+	void *ctx;
+	/* The log of a daemon itself (RECORD_HOST): a has its process and boot, describe writes the
+	 * daemon's record, and attempt_log_end_host() ends it. */
+	bool is_host;
+	/* For a recorder that takes over from one that is gone: it goes on with the log of this id,
+	 * which stored_to is stored of. NULL: a new log. */
+	const struct log_id *continues;
+	uint64_t stored_to;
+};
+
 /*
  * Takes a number for the attempt (a->attempt_num), which no other of its user's has for this job,
- * unless it has one; makes the log and appends how the attempt begins. Waits for no disk. Without a
- * database (db_path NULL) the log is in memory, for a daemon that keeps a copy.
+ * unless it has one; makes the log and appends how the attempt begins. Waits for no disk. Of a log
+ * that is continued -EBUSY: its recorder lives. -EEXIST: it has an end.
  */
-int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describe_fn *describe,
-		     void *ctx, struct attempt_log **ret, struct err *err);
-
-/*
- * For a recorder that takes over from one that is gone: goes on with the log of this id, which
- * stored_to is stored of. a has its number. -EBUSY: its recorder lives. -EEXIST: it has an end.
- */
-int attempt_log_continue(const char *db_path, struct attempt *a, const struct log_id *id,
-			 uint64_t stored_to, attempt_log_describe_fn *describe, void *ctx,
-			 struct attempt_log **ret, struct err *err);
-
-/*
- * The log of a daemon itself (RECORD_HOST): self has its process and boot. describe writes the
- * daemon's record. It ends with attempt_log_end_host(), as attempt_log_end().
- */
-int attempt_log_open_host(const char *db_path, struct attempt *self,
-			  attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
-			  struct err *err);
-int attempt_log_end_host(struct attempt_log *log, uint64_t wall_ns, uint64_t until_boot_ns,
-			 struct err *err);
+int attempt_log_open(const struct attempt_log_options *options, struct attempt_log **ret,
+		     struct err *err);
 
 /*
  * One that is over as soon as it begins: its log with its end, as attempt_log_end(). ret_sender
@@ -122,3 +118,5 @@ uint64_t attempt_log_bytes(const struct attempt_log *log);
  */
 int attempt_log_end(struct attempt_log *log, const struct attempt *a, uint64_t until_boot_ns,
 		    struct err *err);
+int attempt_log_end_host(struct attempt_log *log, uint64_t wall_ns, uint64_t until_boot_ns,
+			 struct err *err);

@@ -48,18 +48,6 @@ bool closer_is_on(const struct closer *c, uint64_t now_boot_ns)
 	return now_boot_ns < c->until_boot_ns;
 }
 
-static bool may_begin(struct closer *c, uint64_t now_boot_ns)
-{
-	if (c->minute_boot_ns == 0 || now_boot_ns - c->minute_boot_ns >= MINUTE_NS) {
-		c->minute_boot_ns = now_boot_ns;
-		c->n_in_minute = 0;
-	}
-	if (c->n_in_minute == CLOSER_PER_MINUTE)
-		return false;
-	c->n_in_minute++;
-	return true;
-}
-
 bool closer_begin(struct closer *c, const struct detect_wish *wish, int64_t attempt_id,
 		  uint64_t now_boot_ns)
 {
@@ -67,8 +55,13 @@ bool closer_begin(struct closer *c, const struct detect_wish *wish, int64_t atte
 		return false;
 	if (closer_is_on(c, now_boot_ns))
 		return c->attempt_id == attempt_id;
-	if (!may_begin(c, now_boot_ns))
+	if (c->minute_boot_ns == 0 || now_boot_ns - c->minute_boot_ns >= MINUTE_NS) {
+		c->minute_boot_ns = now_boot_ns;
+		c->n_in_minute = 0;
+	}
+	if (c->n_in_minute == CLOSER_PER_MINUTE)
 		return false;
+	c->n_in_minute++;
 	c->attempt_id = attempt_id;
 	c->interval_seconds = wish->interval_seconds;
 	c->until_boot_ns = now_boot_ns + (uint64_t)(wish->duration_seconds * 1e9);

@@ -91,10 +91,8 @@ static int compare_uses(const void *a, const void *b)
 	uint64_t y_ns = u64_known(y->cpu_ns) ? y->cpu_ns + 1 : 0;
 
 	if (x_ns != y_ns)
-		return x_ns < y_ns ? 1 : -1;
-	if (x->count != y->count)
-		return x->count < y->count ? 1 : -1;
-	return strcmp(x->name, y->name);
+		return COMPARE(y_ns, x_ns);
+	return x->count != y->count ? COMPARE(y->count, x->count) : strcmp(x->name, y->name);
 }
 
 void call_sums_sort(struct call_sums *sums)
@@ -148,10 +146,8 @@ static int compare_key(const void *a, const void *b)
 {
 	const struct process_call *x = a, *y = b;
 
-	if (x->key.pid != y->key.pid)
-		return x->key.pid < y->key.pid ? -1 : 1;
-	return (x->key.start_ticks > y->key.start_ticks) -
-	       (x->key.start_ticks < y->key.start_ticks);
+	return x->key.pid != y->key.pid ? COMPARE(x->key.pid, y->key.pid)
+					: COMPARE(x->key.start_ticks, y->key.start_ticks);
 }
 
 void process_calls_sort(struct process_calls *calls)
@@ -160,14 +156,29 @@ void process_calls_sort(struct process_calls *calls)
 		qsort(calls->items, calls->n, sizeof(*calls->items), compare_key);
 }
 
+/* The first with this pid, or where it would be. */
+static size_t first_of(const struct process_calls *calls, pid_t pid)
+{
+	size_t low = 0, high = calls->n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (calls->items[middle].key.pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 const char *process_calls_find(const struct process_calls *calls, const struct proc_key *key)
 {
-	const struct process_call wanted = { .key = *key }, *found = NULL;
-
-	if (calls->n > 0)
-		found = bsearch(&wanted, calls->items, calls->n, sizeof(*calls->items),
-				compare_key);
-	return found ? found->text : NULL;
+	for (size_t i = first_of(calls, key->pid);
+	     i < calls->n && calls->items[i].key.pid == key->pid; i++)
+		if (calls->items[i].key.start_ticks == key->start_ticks)
+			return calls->items[i].text;
+	return NULL;
 }
 
 void process_calls_tell(struct process_calls *calls, struct proc_record *processes, size_t n,
@@ -176,18 +187,10 @@ void process_calls_tell(struct process_calls *calls, struct proc_record *process
 	process_calls_sort(calls);
 	for (size_t i = 0; i < n; i++) {
 		struct proc_record *p = &processes[i];
-		size_t low = 0, high = calls->n;
 
-		while (low < high) { /* the first with its pid */
-			size_t middle = (low + high) / 2;
-
-			if (calls->items[middle].key.pid < p->key.pid)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		for (; low < calls->n && calls->items[low].key.pid == p->key.pid; low++) {
-			struct process_call *call = &calls->items[low];
+		for (size_t k = first_of(calls, p->key.pid);
+		     k < calls->n && calls->items[k].key.pid == p->key.pid; k++) {
+			struct process_call *call = &calls->items[k];
 
 			if (!call->text || (u64_known(p->key.start_ticks) &&
 					    call->key.start_ticks != p->key.start_ticks))
@@ -351,32 +354,26 @@ void counted_calls_say_error(const struct counted_calls *calls, struct buf *out)
 
 void counted_calls_say_missing(const struct counted_calls *calls, struct buf *out)
 {
-	uint64_t n_lost = u64_add(calls->lost.calls, calls->sums.n_left_out);
+	const struct {
+		uint64_t n;
+		const char *before, *noun, *plural, *what;
+	} rows[] = {
+		{ u64_add(calls->lost.calls, calls->sums.n_left_out), "", "calls", "",
+		  "or more found no room to be counted in" },
+		{ calls->lost.threads, "", "thread", "s", "could not be counted all the time" },
+		{ calls->processes.n_untold, "those of ", "process", "es",
+		  "are in the sums alone" },
+		{ calls->n_withheld, "those of ", "process", "es",
+		  "are in no sum: not this user's alone, as programs that are set-user-ID, they are "
+		  "not told, and kept nowhere" },
+	};
 
-	if (n_lost > 0) {
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].n == 0)
+			continue;
 		begin_part(out);
-		buf_printf(out, "%llu calls or more found no room to be counted in",
-			   (unsigned long long)n_lost);
-	}
-	if (calls->lost.threads > 0) {
-		begin_part(out);
-		buf_printf(out, "%llu thread%s could not be counted all the time",
-			   (unsigned long long)calls->lost.threads,
-			   calls->lost.threads == 1 ? "" : "s");
-	}
-	if (calls->processes.n_untold > 0) {
-		begin_part(out);
-		buf_printf(out, "those of %llu process%s are in the sums alone",
-			   (unsigned long long)calls->processes.n_untold,
-			   calls->processes.n_untold == 1 ? "" : "es");
-	}
-	if (calls->n_withheld > 0) {
-		begin_part(out);
-		buf_printf(out,
-			   "those of %llu process%s are in no sum: not this user's alone, as "
-			   "programs that are set-user-ID, they are not told, and kept nowhere",
-			   (unsigned long long)calls->n_withheld,
-			   calls->n_withheld == 1 ? "" : "es");
+		buf_printf(out, "%s%llu %s%s %s", rows[i].before, (unsigned long long)rows[i].n,
+			   rows[i].noun, rows[i].n == 1 ? "" : rows[i].plural, rows[i].what);
 	}
 }
 

@@ -19,6 +19,7 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
@@ -137,18 +138,18 @@ static bool is_proctor(pid_t pid)
 	       self.st_dev == other.st_dev && self.st_ino == other.st_ino;
 }
 
-static int check(const struct evidence_trace *t, const struct evidence_trace_plan *plan,
+static int check(const struct evidence_trace *t, const struct evidence_from *from,
 		 const struct episode *e, struct err *err)
 {
 	pid_t pid = (pid_t)e->worst.pid;
 
-	if (!(plan->seconds > 0) || !e->worst.has_pid || !u64_known(e->worst.start_ticks))
+	if (!(from->trace_seconds > 0) || !e->worst.has_pid || !u64_known(e->worst.start_ticks))
 		return err_set(err, -EINVAL, "there is no process to trace");
 	if (t->tracer > 0 || clock_boot_ns() < t->next_boot_ns)
 		return err_set(err, -EAGAIN, "another process was traced just before");
 	if (!proc_is_alive("", pid, e->worst.start_ticks))
 		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
-	if (!may_see(plan->uid, U64_UNKNOWN, plan->root_fd, pid))
+	if (!may_see(from->uid, U64_UNKNOWN, from->root_fd, pid))
 		return err_set(err, -EPERM, "process %d is not its user's alone", (int)pid);
 	if (is_proctor(pid))
 		return err_set(err, -EINVAL, "proctor does not trace itself");
@@ -277,16 +278,16 @@ static int spawn(struct evidence_trace *t, double seconds, const struct anomaly 
 	return 0;
 }
 
-static int begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+static int begin(struct evidence_trace *t, const struct evidence_from *from,
 		 const struct episode *e, const struct anomaly_evidence *evidence, struct err *err)
 {
 	CLEANUP(close_fd) int lock_fd = -1;
-	double rest_seconds = REST_FACTOR * ceil(plan->seconds);
+	double rest_seconds = REST_FACTOR * ceil(from->trace_seconds);
 	uint64_t now = clock_boot_ns();
 	char dir[PATH_BYTES];
-	int r = check(t, plan, e, err);
+	int r = check(t, from, e, err);
 
-	if (r == 0 && snprintf(dir, sizeof(dir), "%s/traces", plan->state_dir) >= (int)sizeof(dir))
+	if (r == 0 && snprintf(dir, sizeof(dir), "%s/traces", from->state_dir) >= (int)sizeof(dir))
 		r = err_set(err, -ENAMETOOLONG, "the path of the folder for traces is too long");
 	if (r == 0)
 		r = path_make_dir(dir, err);
@@ -298,28 +299,30 @@ static int begin(struct evidence_trace *t, const struct evidence_trace_plan *pla
 	snprintf(t->episode, sizeof(t->episode), "%s", e->name);
 	r = name_file(dir, e, t->evidence.trace, sizeof(t->evidence.trace), err);
 	if (r == 0)
-		r = spawn(t, plan->seconds, &e->worst, err);
+		r = spawn(t, from->trace_seconds, &e->worst, err);
 	if (r < 0)
 		return r;
 	t->next_boot_ns = now + (uint64_t)(rest_seconds * 1e9);
-	t->stuck_boot_ns = now + (uint64_t)((ceil(plan->seconds) + ATTACH_SECONDS) * 1e9);
+	t->stuck_boot_ns = now + (uint64_t)((ceil(from->trace_seconds) + ATTACH_SECONDS) * 1e9);
 	t->lock_fd = lock_fd;
 	lock_fd = -1;
 	return 0;
 }
 
-int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+int evidence_trace_begin(struct evidence_trace *t, const struct evidence_from *from,
 			 const struct episode *e, struct anomaly_evidence *evidence,
 			 struct err *err)
 {
 	struct err why = ERR_INIT;
-	int r = begin(t, plan, e, evidence, &why);
+	int r = begin(t, from, e, evidence, &why);
 
 	if (r == 0)
 		return 0;
-	if (plan->seconds > 0)
+	if (from->trace_seconds > 0) {
 		snprintf(evidence->trace_missing, sizeof(evidence->trace_missing), "%.*s",
 			 (int)sizeof(evidence->trace_missing) - 1, why.text);
+		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, why.text);
+	}
 	return err_set(err, r, "%s", why.text);
 }
 

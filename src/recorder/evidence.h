@@ -20,7 +20,9 @@ struct evidence_from {
 	int root_fd;
 	const struct mask *mask;     /* NULL: names are shown as they are */
 	const struct snapshot *snap; /* in which it began */
-	uint64_t uid;		     /* who will be told */
+	uint64_t uid;		     /* the user who will read it */
+	const char *state_dir;	     /* files of traces go into its folder "traces" */
+	double trace_seconds;	     /* 0: no trace is wanted */
 };
 
 /*
@@ -74,20 +76,13 @@ struct evidence_trace {
 	struct anomaly_evidence evidence; /* of the episode, with the file */
 };
 
-struct evidence_trace_plan {
-	int root_fd;
-	const char *state_dir; /* files go into its folder "traces" */
-	double seconds;	       /* 0: no trace is wanted */
-	uint64_t uid;	       /* who will be told of it */
-};
-
 /*
  * Begins a trace of the episode's process; evidence is what else is known of it. -EAGAIN: not
  * now, one runs or was made just before, maybe by another; -EINVAL: none is wanted, or it is of no
  * process, or of proctor; -ESRCH: that is gone; -EPERM: it is not for that user to hear of; else
  * what failed. err, which may be NULL, says it, and so does the evidence where one is wanted.
  */
-int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+int evidence_trace_begin(struct evidence_trace *t, const struct evidence_from *from,
 			 const struct episode *e, struct anomaly_evidence *evidence,
 			 struct err *err);
 

@@ -30,6 +30,7 @@ struct link_patience {
 
 struct link {
 	struct loop *loop;
+	const struct link_job *job;
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	struct link_state state;
@@ -45,8 +46,6 @@ struct link {
 	bool has_counts;		    /* all that it has told so far */
 	struct link_patience patience;
 
-	/* Of a guest: its log. */
-	const struct attempt_log *log;
 	struct log_sender *sender; /* NULL: no daemon was told of the log yet, or it is its own */
 	bool is_sending;	   /* the answer to this is awaited: */
 	uint64_t sending_id;
@@ -60,12 +59,12 @@ struct link {
 #define RETRY_NS UINT64_C(5000000000)
 #define FIRST_RETRY_NS UINT64_C(250000000) /* one that has gone may be about to come back */
 
-struct link *link_new(struct loop *loop, link_facts_fn *fn, void *ctx)
+struct link *link_new(struct loop *loop, const struct link_job *job, link_facts_fn *fn, void *ctx)
 {
 	struct link *link = calloc(1, sizeof(*link));
 
 	if (link)
-		*link = (struct link){ .loop = loop, .facts_fn = fn, .ctx = ctx };
+		*link = (struct link){ .loop = loop, .job = job, .facts_fn = fn, .ctx = ctx };
 	return link;
 }
 
@@ -129,7 +128,7 @@ static void send_frames(struct link *link)
 
 	if (!link->state.is_there || !link->state.is_guest || !link->sender || link->is_sending ||
 	    clock_boot_ns() < link->send_due_boot_ns ||
-	    !log_sender_next(link->sender, attempt_log_bytes(link->log), &params))
+	    !log_sender_next(link->sender, attempt_log_bytes(link->job->log), &params))
 		return;
 	link->is_sending = rpc_client_ask(link->client, "runner.frames", params.data,
 					  &link->sending_id, NULL) == 0;
@@ -141,7 +140,6 @@ void link_leave_log(struct link *link)
 {
 	hang_up(link);
 	link->sender = log_sender_close(link->sender);
-	link->log = NULL;
 }
 
 /* An answer, or the daemon's end. */
@@ -259,7 +257,7 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 }
 
 /* From a daemon of root, as another hears no more than we do. */
-static void open_stream(struct link *link, const char *job_id, uint64_t timeout_ms)
+static void open_stream(struct link *link, uint64_t timeout_ms)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct rpc_value *answer = NULL;
@@ -270,7 +268,7 @@ static void open_stream(struct link *link, const char *job_id, uint64_t timeout_
 		return;
 	json_init(&j, &params);
 	json_begin_object(&j);
-	json_key_string(&j, "job_id", job_id);
+	json_key_string(&j, "job_id", link->job->a->job_id);
 	json_end_object(&j);
 	r = ask_within(link, timeout_ms, "runner.stream", params.data, &answer, NULL);
 	link->state.began_late |= r == -ETIMEDOUT;
@@ -287,7 +285,7 @@ static bool watch_client(struct link *link)
 	return link->watch != NULL;
 }
 
-void link_begin(struct link *link, const char *job_id)
+void link_begin(struct link *link)
 {
 	uint64_t began_ns = clock_boot_ns(), ms;
 	int r = link->client ? -EALREADY : open_client(link, BEGIN_TIMEOUT_MS, NULL);
@@ -296,7 +294,7 @@ void link_begin(struct link *link, const char *job_id)
 	if (r < 0)
 		return;
 	ms = (clock_boot_ns() - began_ns) / 1000000;
-	open_stream(link, job_id, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
+	open_stream(link, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
 	if (!link->is_followed || !watch_client(link))
 		hang_up(link);
 }
@@ -368,17 +366,18 @@ int link_barrier(struct link *link)
 
 /* ---- hello ---- */
 
-int link_open_log(struct link *link, const struct link_job *job)
+int link_open_log(struct link *link)
 {
-	link->log = job->log;
-	if (!job->log)
+	if (!link->job->log)
 		return -ENOENT;
-	return link->sender ? 0 : attempt_log_open_sender(job->log, &link->sender, NULL);
+	return link->sender ? 0 : attempt_log_open_sender(link->job->log, &link->sender, NULL);
 }
 
-static int say_hello(struct link *link, const struct link_job *job, uint64_t timeout_ms,
-		     struct err *err)
+/* Connects, unless that is done, and says hello. wants_calls: the daemon is to count the system
+ * calls before it answers. */
+static int greet(struct link *link, bool wants_calls, uint64_t timeout_ms, struct err *err)
 {
+	const struct link_job *job = link->job;
 	CLEANUP(buf_release) struct buf hello = BUF_INIT;
 	struct rpc_value *answer = NULL;
 	dev_t device;
@@ -386,7 +385,10 @@ static int say_hello(struct link *link, const struct link_job *job, uint64_t tim
 	struct json j;
 	int r;
 
-	r = link_open_log(link, job);
+	r = link->client ? 0 : open_client(link, timeout_ms, err);
+	if (r < 0)
+		return r;
+	r = link_open_log(link);
 	if (r < 0)
 		return err_set(err, r, "there is no log to tell a daemon of");
 	json_init(&j, &hello);
@@ -397,8 +399,8 @@ static int say_hello(struct link *link, const struct link_job *job, uint64_t tim
 		json_key_u64(&j, "device", (uint64_t)device);
 		json_key_u64(&j, "inode", (uint64_t)inode);
 	}
-	json_key_bool(&j, "keeps_calls", job->keeps_calls);
-	json_key_bool(&j, "wants_calls", job->wants_calls);
+	json_key_bool(&j, "keeps_calls", job->keeps_calls && !wants_calls);
+	json_key_bool(&j, "wants_calls", wants_calls);
 	log_sender_write_hello(link->sender, &j);
 	json_end_object(&j);
 	r = ask_within(link, timeout_ms, "runner.hello", hello.data, &answer, err);
@@ -424,23 +426,14 @@ static int say_hello(struct link *link, const struct link_job *job, uint64_t tim
 	return 0;
 }
 
-/* Connects, unless that is done, and says hello. */
-static int greet(struct link *link, const struct link_job *job, uint64_t timeout_ms,
-		 struct err *err)
-{
-	int r = link->client ? 0 : open_client(link, timeout_ms, err);
-
-	return r < 0 ? r : say_hello(link, job, timeout_ms, err);
-}
-
-void link_greet(struct link *link, const struct link_job *job)
+void link_greet(struct link *link)
 {
 	uint64_t now = clock_boot_ns(), pause_ns = link->retry_ns ? link->retry_ns : RETRY_NS;
 	int r;
 
 	if (link->state.is_there || (link->tried_boot_ns && now - link->tried_boot_ns < pause_ns))
 		return;
-	r = greet(link, job, LINK_TIMEOUT_MS, NULL);
+	r = greet(link, false, LINK_TIMEOUT_MS, NULL);
 	link->tried_boot_ns = now;
 	/* To find out that nobody is there costs nothing; one that hangs is left alone. */
 	link->retry_ns = r != -ENOENT || link->retry_ns > RETRY_NS / 2 ? 0 : 2 * link->retry_ns;
@@ -449,8 +442,7 @@ void link_greet(struct link *link, const struct link_job *job)
 		hang_up(link); /* else hello is refused, and the facts still come */
 }
 
-int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
-		      struct err *err)
+int link_ask_to_count(struct link *link, bool may_be_own, struct err *err)
 {
 	const bool is_greeted = link->state.is_there;
 	int r = link->client ? 0 : open_client(link, COUNT_TIMEOUT_MS, err);
@@ -459,7 +451,7 @@ int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be
 	if (r == 0 && !may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
 		r = err_set(err, -EPERM, "the daemon is this user's own");
 	if (r == 0 && !is_greeted)
-		r = greet(link, job, COUNT_TIMEOUT_MS, err);
+		r = greet(link, true, COUNT_TIMEOUT_MS, err);
 	if (r < 0)
 		hang_up(link);
 	if (r < 0 || link->state.counts_calls)
@@ -515,7 +507,7 @@ static void note_hold(struct hold *h, const struct rpc_value *value, uint64_t no
 	}
 }
 
-uint64_t link_hold_ms(struct link *link, struct hold *h, const char *job_id)
+uint64_t link_hold_ms(struct link *link, struct hold *h)
 {
 	CLEANUP(buf_release) struct buf question = BUF_INIT;
 	struct rpc_value *value = NULL;
@@ -526,7 +518,7 @@ uint64_t link_hold_ms(struct link *link, struct hold *h, const char *job_id)
 	json_init(&j, &question);
 	json_begin_object(&j);
 	json_key_string(&j, "for", "sheet");
-	json_key_string(&j, "job_id", job_id);
+	json_key_string(&j, "job_id", link->job->a->job_id);
 	json_end_object(&j);
 	if (r == 0)
 		r = ask_within(link, HOLD_TIMEOUT_MS, "admit", question.data, &value, NULL);
@@ -617,7 +609,7 @@ static int reach(struct link *link)
 	return r;
 }
 
-int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, bool was_killed)
+int link_end_facts(struct link *link, bool needs_accounts, bool was_killed)
 {
 	uint64_t *left_ns = was_killed ? &link->patience.wanted_ns : &link->patience.spare_ns;
 	uint64_t began_boot_ns, spare_ms = link->patience.spare_ns / NS_PER_MS;
@@ -625,7 +617,7 @@ int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, b
 
 	if (!link->is_followed && was_killed && reach(link) == 0) {
 		began_boot_ns = clock_boot_ns();
-		open_stream(link, job_id, *left_ns / NS_PER_MS);
+		open_stream(link, *left_ns / NS_PER_MS);
 		spend(left_ns, began_boot_ns);
 	}
 	if (!link->is_followed)
@@ -655,13 +647,13 @@ struct log_sender *link_take_log(struct link *link)
  * With an answer: before it comes we do not end, or the daemon could see us dead before
  * it has read what we said. A daemon that was there and is gone may have come back.
  */
-bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
+bool link_tell_end(struct link *link, bool is_awaited)
 {
 	const bool is_expected = link->state.is_guest || is_awaited;
 	uint64_t ms = link->patience.wanted_ns / NS_PER_MS, began_boot_ns = clock_boot_ns();
 
 	if (!link->state.is_there && is_expected && ms > 0) {
-		int r = greet(link, job, ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms, NULL);
+		int r = greet(link, false, ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms, NULL);
 
 		if (r < 0)
 			hang_up(link);

@@ -32,24 +32,23 @@ struct link_facts {
  * They are valid during the call. */
 typedef void link_facts_fn(void *ctx, const struct link_facts *facts);
 
-/* Looks for no daemon yet. NULL: no memory. */
-struct link *link_new(struct loop *loop, link_facts_fn *fn, void *ctx);
-struct link *link_free(struct link *link);
-
-/* The attempt as it is by now. */
+/* What it is about, as it is by now. */
 struct link_job {
 	const struct attempt *a;
-	const struct attempt_log *log; /* NULL: there is none */
-	bool keeps_calls;	       /* its system calls are not the daemon's to count */
-	bool wants_calls;	       /* they are, before it answers */
+	struct attempt_log *log; /* NULL: there is none */
+	bool keeps_calls;	 /* its system calls are not the daemon's to count */
 };
+
+/* Looks for no daemon yet. job is borrowed. NULL: no memory. */
+struct link *link_new(struct loop *loop, const struct link_job *job, link_facts_fn *fn, void *ctx);
+struct link *link_free(struct link *link);
 
 /*
  * Before the first command is started: opens the stream of facts, if a daemon of root is there. One
  * that does not answer within some milliseconds is not waited for. What we start from now on is
  * followed from its beginning. It opens with link_greet() else.
  */
-void link_begin(struct link *link, const char *job_id);
+void link_begin(struct link *link);
 
 /* Of the daemon, and of the streams of facts that there have been. */
 struct link_state {
@@ -77,15 +76,14 @@ int link_barrier(struct link *link);
  * Says that the job runs and where it is recorded, unless that was said, or tried less than some
  * seconds ago. Takes a few milliseconds at most.
  */
-void link_greet(struct link *link, const struct link_job *job);
+void link_greet(struct link *link);
 
 /*
  * The same at once and with more patience: where this returns 0 the daemon counts the system calls
  * of all that we have started and will start. One of our own user is asked only if may_be_own. Else
  * err says why not.
  */
-int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
-		      struct err *err);
+int link_ask_to_count(struct link *link, bool may_be_own, struct err *err);
 
 /*
  * What processes of a guest have called so far: all (*ret_is_all), or those alone that have called
@@ -113,7 +111,7 @@ struct hold {
  * during the wait the sheet starts after the delay that was told last. One that is there and says
  * nothing is waited for once: until it has spoken again no other sheet waits for it.
  */
-uint64_t link_hold_ms(struct link *link, struct hold *h, const char *job_id);
+uint64_t link_hold_ms(struct link *link, struct hold *h);
 
 /* There is something new in the log: nobody waits for an answer. Only a guest's daemon, to which
  * its log is sent, needs to hear of a tick. */
@@ -137,7 +135,7 @@ void link_begin_end(struct link *link, uint64_t run_ns);
  * process was killed (was_killed): it is waited for longer, and a stream that could not be opened
  * so far is opened for what the daemon has kept. -ENOENT, -ETIMEDOUT.
  */
-int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, bool was_killed);
+int link_end_facts(struct link *link, bool needs_accounts, bool was_killed);
 
 /*
  * What the daemon has counted of it, asked or not, once; is_wanted: somebody has asked, or it is
@@ -154,13 +152,13 @@ void link_name_rungs(const struct link *link, struct attempt *a);
  * return; and also who could not be greeted so far, if is_awaited. False: such a daemon
  * is not there, or has not written it down.
  */
-bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
+bool link_tell_end(struct link *link, bool is_awaited);
 
 /*
  * Before the end is in the log, where a daemon should hear of it: holds the log, which others may
  * store and remove then. And after link_tell_end(): for late_word_leave(); NULL: it is gone.
  */
-int link_open_log(struct link *link, const struct link_job *job);
+int link_open_log(struct link *link);
 struct log_sender *link_take_log(struct link *link);
 
 /* A daemon of our own user has written down what it knows of the job by the return. */

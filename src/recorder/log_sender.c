@@ -184,11 +184,6 @@ void log_sender_hold(struct log_sender *s)
 	(void)log_refresh(s->reader);
 }
 
-size_t log_sender_files(const struct log_sender *s, int *ret, size_t max)
-{
-	return log_reader_files(s->reader, ret, max);
-}
-
 /* ---- to a daemon that comes back ---- */
 
 #define TIMEOUT_MS 5000
@@ -233,19 +228,22 @@ static bool tell(const struct attempt *a, struct log_sender *sender)
 	return r == 0 || is_final;
 }
 
+static void reset_signals(void)
+{
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &(sigset_t){ 0 }, NULL);
+}
+
 /* False: nobody came within the hour. Whoever wants us gone need not ask twice: the job is over. */
 static bool tell_until_heard(const struct attempt *a, struct log_sender *sender)
 {
 	const struct timespec pause = { .tv_sec = PAUSE_SECONDS };
 	uint64_t until = clock_boot_ns() + GIVE_UP_NS;
 	bool is_heard;
-	sigset_t none;
 
-	sigemptyset(&none);
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
+	reset_signals();
 	signal(SIGPIPE, SIG_IGN);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	while (!(is_heard = tell(a, sender)) && clock_boot_ns() < until)
 		nanosleep(&pause, NULL);
 	return is_heard;
@@ -253,7 +251,7 @@ static bool tell_until_heard(const struct attempt *a, struct log_sender *sender)
 
 static int compare_files(const void *a, const void *b)
 {
-	return *(const int *)a - *(const int *)b;
+	return COMPARE(*(const int *)a, *(const int *)b);
 }
 
 /* All but the standard ones and these. */
@@ -261,7 +259,8 @@ static int close_others(int *files, size_t n)
 {
 	unsigned from = STDERR_FILENO + 1;
 
-	qsort(files, n, sizeof(*files), compare_files);
+	if (n > 0)
+		qsort(files, n, sizeof(*files), compare_files);
 	for (size_t i = 0; i < n; i++) {
 		unsigned file = (unsigned)files[i];
 
@@ -272,19 +271,26 @@ static int close_others(int *files, size_t n)
 	return close_range(from, ~0U, 0) < 0 ? -errno : 0;
 }
 
-/* Who reads our output is not to wait for this process. */
-__attribute__((noreturn)) static void become_courier(const struct attempt *a,
-						     struct log_sender *sender)
+void become_background(const char *name, int *files, size_t n)
 {
-	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), files[MAX_FILES];
-	size_t n = log_sender_files(sender, files, MAX_FILES);
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	setsid();
+	reset_signals();
 	if (null_fd < 0 || chdir("/") < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
 	    dup2(null_fd, STDOUT_FILENO) < 0 || dup2(null_fd, STDERR_FILENO) < 0 ||
 	    close_others(files, n) < 0)
 		_exit(1);
-	prctl(PR_SET_NAME, "proctor-late");
+	prctl(PR_SET_NAME, name);
+}
+
+__attribute__((noreturn)) static void become_courier(const struct attempt *a,
+						     struct log_sender *sender)
+{
+	int files[MAX_FILES];
+
+	become_background("proctor-late", files,
+			  log_reader_files(sender->reader, files, MAX_FILES));
 	_exit(tell_until_heard(a, sender) ? 0 : 1);
 }
 

@@ -41,10 +41,17 @@ void log_sender_accept(struct log_sender *s);
  */
 int log_sender_finish(struct log_sender *s, struct rpc_client *client, uint64_t until_boot_ns);
 
-/* The log has its end: all its files are held from now on. They are these, of more than max the
- * last. */
+/* The log has its end: all its files are held from now on. */
 void log_sender_hold(struct log_sender *s);
-size_t log_sender_files(const struct log_sender *s, int *ret, size_t max);
+
+/*
+ * ---- a process that stays when a run is over ----
+ *
+ * In a child: the process becomes one of its own, with this name, and keeps no file open but the
+ * standard ones, which are /dev/null, and these: the user who reads the run's output, or unmounts
+ * its folder, does not wait for it. Ends the process where that fails.
+ */
+void become_background(const char *name, int *files, size_t n);
 
 /*
  * ---- to a daemon that comes back ----

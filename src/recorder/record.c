@@ -17,35 +17,11 @@
 /* A run that lasts as long as this greets a daemon. */
 #define GREET_AFTER_SECONDS 0.25
 
-/* A daemon is not to count them as well, or at all. */
-static bool keeps_calls(const struct run *run)
-{
-	return run->counting.calls || run->options->syscalls.how == RUN_SYSCALLS_OFF;
-}
-
-/* As it is by now, for a daemon. */
-static struct link_job link_job_of(const struct run *run)
-{
-	return (struct link_job){ .a = run->attempt,
-				  .log = run->log,
-				  .keeps_calls = keeps_calls(run) };
-}
-
-int record_ask_to_count(struct run *run, struct err *err)
-{
-	bool may_be_own = run->options->is_submitted && !run->options->is_for_other;
-	struct link_job job = link_job_of(run);
-
-	job.keeps_calls = false;
-	job.wants_calls = true;
-	return link_ask_to_count(run->link, &job, may_be_own, err);
-}
-
 /* One that is to count system calls as well is asked while the command waits. */
 void record_begin(struct run *run)
 {
 	if (run->options->db_path && !run->counting.asks_daemon)
-		link_begin(run->link, run->options->spec->job_id);
+		link_begin(run->link);
 }
 
 /*
@@ -55,17 +31,16 @@ void record_begin(struct run *run)
 void record_greet(struct run *run)
 {
 	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
-	const struct link_job job = link_job_of(run);
 
-	if (run->log &&
-	    (elapsed > GREET_AFTER_SECONDS || run->options->is_submitted || job.keeps_calls))
-		link_greet(run->link, &job);
+	if (run->job.log &&
+	    (elapsed > GREET_AFTER_SECONDS || run->options->is_submitted || run->job.keeps_calls))
+		link_greet(run->link);
 }
 
 void record_tell_changed(struct run *run)
 {
 	link_tell_changed(run->link, false);
-	if (run->options->is_submitted || keeps_calls(run))
+	if (run->options->is_submitted || run->job.keeps_calls)
 		record_greet(run);
 }
 
@@ -73,23 +48,19 @@ void record_tell_changed(struct run *run)
 static bool must_hear_end(const struct run *run)
 {
 	return link_state(run->link)->is_guest || run->options->is_for_other ||
-	       (run->options->is_submitted && !attempt_log_is_stored(run->log));
+	       (run->options->is_submitted && !attempt_log_is_stored(run->job.log));
 }
 
 void record_prepare_end(struct run *run)
 {
-	const struct link_job job = link_job_of(run);
-
-	if (run->log && must_hear_end(run) && link_open_log(run->link, &job) < 0)
+	if (run->job.log && must_hear_end(run) && link_open_log(run->link) < 0)
 		log_debug("the log cannot be read back");
 }
 
 /* Whoever submitted it hears of it, however short it was. */
 void record_tell_end(struct run *run)
 {
-	const struct link_job job = link_job_of(run);
-
-	run->is_untold = run->log && !link_tell_end(run->link, &job, run->options->is_submitted) &&
+	run->is_untold = run->job.log && !link_tell_end(run->link, run->options->is_submitted) &&
 			 must_hear_end(run);
 	if (run->is_untold)
 		run->untold_log = link_take_log(run->link);
@@ -133,15 +104,6 @@ void record_describe(struct run *run)
 	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
 }
 
-void record_say_loss(struct run *run, const char *what, const struct err *err)
-{
-	if (run->recording.err.code != 0)
-		return;
-	if (!run->options->is_quiet)
-		log_error("%s: %s", what, err->text);
-	run->recording.err = *err;
-}
-
 /* ---- the log ---- */
 
 /* With the sheets as they are now, which are the runner's. */
@@ -157,23 +119,31 @@ static void describe_begin(void *ctx, struct buf *out)
 
 void record_open(struct run *run)
 {
-	const char *path = run->options->db_path;
+	struct attempt_log_options options = { .db_path = run->options->db_path,
+					       .a = run->attempt,
+					       .describe = describe_begin,
+					       .ctx = run };
 	struct err err = ERR_INIT;
-	int r = path ? attempt_log_open(path, run->attempt, describe_begin, run, &run->log, &err)
-		     : err_set(&err, -ENOENT, "%s", run->options->why_no_db);
+	int r = options.db_path ? attempt_log_open(&options, &run->job.log, &err)
+				: err_set(&err, -ENOENT, "%s", run->options->why_no_db);
 
 	run->attempt->id = r < 0 ? 0 : ATTEMPT_IN_LOG;
 	if (r == 0)
 		return;
-	record_say_loss(run, "this run is not recorded", &err);
-	if (path || run->options->is_submitted) /* a daemon may record it */
-		(void)attempt_log_open(NULL, run->attempt, describe_begin, run, &run->log, NULL);
+	if (run->recording.err.code == 0 && !run->options->is_quiet)
+		log_error("this run is not recorded: %s", err.text);
+	if (run->recording.err.code == 0)
+		run->recording.err = err;
+	if (!options.db_path && !run->options->is_submitted)
+		return;
+	options.db_path = NULL; /* a daemon may record it */
+	(void)attempt_log_open(&options, &run->job.log, NULL);
 }
 
 void record_append(struct run *run, enum record_type type, const struct buf *bytes)
 {
-	if (run->log)
-		attempt_log_append(run->log, type, bytes);
+	if (run->job.log)
+		attempt_log_append(run->job.log, type, bytes);
 }
 
 /* ---- what is stored ---- */
@@ -183,10 +153,11 @@ void record_append(struct run *run, enum record_type type, const struct buf *byt
 
 void record_store_aside(struct run *run)
 {
-	if (!attempt_log_is_stored(run->log) || run->storing.pid > 0 || link_is_shared(run->link))
+	if (!attempt_log_is_stored(run->job.log) || run->storing.pid > 0 ||
+	    link_is_shared(run->link))
 		return;
 	run->storing.boot_ns = clock_boot_ns();
-	run->storing.bytes = attempt_log_bytes(run->log);
+	run->storing.bytes = attempt_log_bytes(run->job.log);
 	run->storing.pid = upkeep_run_aside(run->options->db_path, run->options->retention,
 					    run->options->jsonl_path);
 	if (run->storing.pid > 0 && membership_add_stranger(run->members, run->storing.pid) < 0)
@@ -257,7 +228,7 @@ void record_events_soon(struct run *run)
 	size_t n;
 
 	tally_pending_events(run->tally, &n);
-	if (n == 0 || run->recording.is_soon || !run->log || !link_state(run->link)->is_there)
+	if (n == 0 || run->recording.is_soon || !run->job.log || !link_state(run->link)->is_there)
 		return;
 	if (now < run->recording.events_due_boot_ns)
 		ms += (run->recording.events_due_boot_ns - now) / 1000000;
@@ -272,11 +243,11 @@ void record_tick(struct run *run, const struct series_point *point)
 
 	/* Where somebody has removed the folder nobody would find what we append: the record begins
 	 * anew, under the same number if that is still free. */
-	if (run->log && attempt_log_is_gone(run->log)) {
+	if (run->job.log && attempt_log_is_gone(run->job.log)) {
 		log_error("the folder %s-logs was removed: this run is recorded anew from here on",
 			  run->options->db_path);
 		link_leave_log(run->link);
-		run->log = attempt_log_close(run->log);
+		run->job.log = attempt_log_close(run->job.log);
 		if (!run->recording.is_replaced)
 			attempt_note(run->attempt, "history",
 				     "what was recorded of this run was removed while it ran: "
@@ -287,19 +258,19 @@ void record_tick(struct run *run, const struct series_point *point)
 	record_greet(run);
 	record_look_for_anomalies(run);
 	record_events(run);
-	if (run->log) {
-		attempt_log_append_tick(run->log, &run->snap, point);
+	if (run->job.log) {
+		attempt_log_append_tick(run->job.log, &run->snap, point);
 		link_tell_changed(run->link, true);
 	}
-	if (attempt_log_is_stored(run->log)) {
-		(void)attempt_log_sync(run->log);
+	if (attempt_log_is_stored(run->job.log)) {
+		(void)attempt_log_sync(run->job.log);
 		/* Of a run that lasts: its log is not to grow for ever. */
 		if (run->storing.pid > 0 && waitpid(run->storing.pid, NULL, WNOHANG) != 0) {
 			membership_forget_stranger(run->members, run->storing.pid);
 			run->storing.pid = 0;
 		}
 		if (clock_boot_ns() - run->storing.boot_ns >= STORE_EVERY_NS ||
-		    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
+		    attempt_log_bytes(run->job.log) - run->storing.bytes >= STORE_EVERY_BYTES)
 			record_store_aside(run);
 	}
 	/* A line that cannot be written is not worth keeping: the record has it all. A daemon of

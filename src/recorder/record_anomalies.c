@@ -1,5 +1,6 @@
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,23 +15,65 @@
 
 #define MAX_KEPT 4096 /* for the report; all are in the log */
 
-/* Who traces for us is our child, and none of the job. */
-static void trace(struct run *run, const struct episode *e, struct anomaly_evidence *evidence)
+/* ---- what else the host was doing ---- */
+
+static void release_collector(struct collector **c)
 {
-	const struct evidence_trace_plan plan = { run->root_fd, run->options->state_dir,
-						  run->options->anomaly->evidence_trace_seconds,
-						  geteuid() };
+	collector_free(*c);
+}
+
+/* When a job goes wrong, one thing begins after the other: nobody looks at all for each. */
+#define AROUND_NS UINT64_C(1000000000)
+
+/*
+ * Not by the run's own collector: what that knows of the job's processes is from one tick to the
+ * next, and the files that it keeps open are theirs. The look at all knows nothing of jobs.
+ */
+static int look_at_all(const struct run *run, struct around *ret)
+{
+	const struct collector_options options = { .root_fd = run->root_fd };
+	CLEANUP(release_collector) struct collector *collector = NULL;
+	CLEANUP(snapshot_release) struct snapshot all;
 	struct err err = ERR_INIT;
 	int r;
 
-	if (!(plan.seconds > 0))
-		return;
-	r = evidence_trace_begin(&run->watching.trace, &plan, e, evidence, &err);
+	snapshot_init(&all);
+	r = collector_new(&options, &collector, &err);
+	if (r == 0)
+		r = collector_scan(collector, &all, &err);
 	if (r < 0)
-		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
-	else if (membership_add_stranger(run->members, run->watching.trace.tracer) < 0)
-		evidence_trace_stop(&run->watching.trace);
+		return r;
+	around_look(run->root_fd, &all, run->snap.boot_ns, ret);
+	for (size_t i = 0; i < ret->n_top_rss * run->snap.n_processes; i++) {
+		struct anomaly_process *p = &ret->top_rss[i / run->snap.n_processes];
+		const struct proc_sample *own = &run->snap.processes[i % run->snap.n_processes];
+
+		if (own->job_id && own->key.pid == p->key.pid &&
+		    own->key.start_ticks == p->key.start_ticks)
+			snprintf(p->job_id, sizeof(p->job_id), "%s", own->job_id);
+	}
+	return 0;
 }
+
+/*
+ * Something began at this tick: all processes of the host are looked at, once for all that begins
+ * within a second. One look does not show which take the most CPU, nor how many jobs run: these are
+ * unknown.
+ */
+static void look_around(struct run *run, struct anomaly_host *host)
+{
+	struct around *around = &run->watching.around;
+	const bool is_recent =
+		around->boot_ns != 0 && run->snap.boot_ns - around->boot_ns < AROUND_NS;
+
+	host->running_jobs = -1;
+	host->knows_cpu = host->knows_rss = false;
+	host->n_top_cpu = host->n_top_rss = 0;
+	if (is_recent || look_at_all(run, around) == 0)
+		around_tell(around, host);
+}
+
+/* ---- evidence ---- */
 
 static void keep_trace(struct run *run, bool has_ended)
 {
@@ -43,12 +86,20 @@ static void keep_trace(struct run *run, bool has_ended)
 	record_append(run, RECORD_EVIDENCE, &bytes);
 }
 
-/* And its processes are looked at closer for a while: run_tick.c plans by that. */
+/* And its processes are looked at closer for a while: run.c plans by that. The tracer is our child,
+ * and no part of the job. */
 static bool find_evidence(struct run *run, const struct detect_change *change,
 			  struct anomaly_evidence *ret)
 {
-	const struct evidence_from from = { run->root_fd, run->options->mask, &run->snap,
-					    geteuid() };
+	const struct evidence_from from = {
+		.root_fd = run->root_fd,
+		.mask = run->options->mask,
+		.snap = &run->snap,
+		.uid = geteuid(),
+		.state_dir = run->options->state_dir,
+		.trace_seconds = run->options->anomaly->evidence_trace_seconds,
+	};
+	struct evidence_trace *trace = &run->watching.trace;
 	bool has_evidence;
 
 	if (change->change != EPISODE_BEGAN)
@@ -58,8 +109,9 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 		ret->fast_interval_seconds = change->wish.interval_seconds;
 		has_evidence = true;
 	}
-	if (has_evidence)
-		trace(run, change->episode, ret);
+	if (has_evidence && evidence_trace_begin(trace, &from, change->episode, ret, NULL) == 0 &&
+	    membership_add_stranger(run->members, trace->tracer) < 0)
+		evidence_trace_stop(trace);
 	return has_evidence;
 }
 
@@ -94,7 +146,7 @@ static void record_changes(struct run *run, const struct detect_changes *changes
 
 		episode_copy(&episode, change->episode);
 		if (change->change == EPISODE_BEGAN)
-			run_look_around(run, &episode.host);
+			look_around(run, &episode.host);
 		if (find_evidence(run, change, &evidence))
 			episode.evidence = &evidence;
 		append_anomaly(run, &episode, (int)change->change);
@@ -116,7 +168,8 @@ static void look_up_usual(struct run *run)
 	struct attempt a = *run->attempt;
 	struct store *store = NULL;
 
-	if (run->watching.has_usual || !attempt_log_is_stored(run->log) || age_ns < USUAL_AFTER_NS)
+	if (run->watching.has_usual || !attempt_log_is_stored(run->job.log) ||
+	    age_ns < USUAL_AFTER_NS)
 		return;
 	if (!run->watching.has_asked_usual)
 		record_store_aside(run);
@@ -162,9 +215,9 @@ static int count_kills(void *ctx, const struct anomaly_row *row)
 	     strcmp(worst->job_id, run->attempt->job_id) == 0))
 		return 0;
 	now = (uint64_t)n;
-	map_get(&run->watching.kills.counted, hash, &before);
-	if (now > before && map_put(&run->watching.kills.counted, hash, now) == 0)
-		run->watching.kills.n += now - before;
+	map_get(&run->kills.counted, hash, &before);
+	if (now > before && map_put(&run->kills.counted, hash, now) == 0)
+		run->kills.n += now - before;
 	return 0;
 }
 
@@ -172,7 +225,7 @@ static int count_kills(void *ctx, const struct anomaly_row *row)
  * beside this one record theirs. */
 static void look_for_kills(struct run *run)
 {
-	struct kills_elsewhere *k = &run->watching.kills;
+	struct run_kills *k = &run->kills;
 	const struct snapshot *snap = &run->snap;
 	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, k->host_count);
 	double ticks = fmin(fmax(run->attempt->interval_seconds, 0), 60);
@@ -211,7 +264,7 @@ static void look(struct run *run)
 	look_for_kills(run);
 	news.events = list_own(run, &news.n_events);
 	run->watching.n_events_judged += news.n_events;
-	news.n_kills_elsewhere = run->watching.kills.n;
+	news.n_kills_elsewhere = run->kills.n;
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
 	record_changes(run, &changes);
 }

@@ -24,56 +24,6 @@ static void note_count(struct attempt *a, uint64_t n, const char *what, const ch
 	attempt_note(a, what, text);
 }
 
-/* By a daemon that is there and does. It may have come after the beginning. */
-static void take_daemons_calls(struct run *run)
-{
-	CLEANUP(counted_calls_release)
-	struct counted_calls calls = { .processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
-	struct err err = ERR_INIT;
-	int r;
-
-	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
-		return;
-	r = link_take_calls(run->link,
-			    run->counting.is_daemon_asked || link_state(run->link)->is_guest,
-			    &calls, &err);
-	if (r == 0) {
-		/* The daemon times for all jobs alike. */
-		if (run->options->syscalls.time_every > 1 && calls.time_every <= 1)
-			log_warning("a daemon has counted the system calls, and timed all of them: "
-				    "its syscalls_time_every says how many");
-		counted_calls_keep(&calls, NULL, run->attempt);
-		run->counting.is_by_daemon = link_state(run->link)->counts_calls;
-	} else if (r == -ETIMEDOUT)
-		err_set(&run->counting.err, r,
-			"the daemon, which may have counted them, had no time to say so, and the "
-			"run did not wait for it any longer");
-	else if (run->counting.is_daemon_asked)
-		err_set(&run->counting.err, r,
-			"the daemon that counted them is gone, or has them no "
-			"more");
-}
-
-/* What went wrong with counting is no reason to say that nothing was counted. */
-static void keep_calls(struct run *run)
-{
-	if (!run->counting.calls) {
-		take_daemons_calls(run);
-		return;
-	}
-	if (run_calls_withholds_rights(run->counting.calls))
-		attempt_note(run->attempt, "rights of setuid programs",
-			     "strace counted the system calls: programs that would have run as "
-			     "another user (setuid, setgid, file capabilities) did not get those "
-			     "rights from the kernel, and the job may have done other things than "
-			     "without it");
-	if (run_calls_traces(run->counting.calls))
-		attempt_note(run->attempt, "syscalls",
-			     "strace counted them, which leaves out the last call of each process "
-			     "(exit_group), and those that it has no name for");
-	run_calls_end(run->counting.calls, run->attempt);
-}
-
 /* Of GPU time: that it is a part, or why there is none. */
 static void note_gpu_times(struct run *run, bool has_reason)
 {
@@ -152,7 +102,7 @@ static void note_unknowns(struct run *run)
 	struct attempt *a = run->attempt;
 
 	note_elsewhere(run);
-	if (!run->counting.calls && a->details.n_syscalls == 0)
+	if (!run->counting.is_own && a->details.n_syscalls == 0)
 		attempt_note(a, "syscall_hotspots", run->counting.err.text);
 	note_gpus(run);
 	if (run->options->why_no_output)
@@ -250,22 +200,6 @@ static void keep_events_and_series(struct run *run)
 	}
 }
 
-static void note_calls_rung(struct run *run)
-{
-	struct attempt *a = run->attempt;
-	struct rung taken = { RUNG_SYSCALLS, RUNG_UNKNOWN, run->counting.err.text };
-
-	if (run->counting.calls)
-		taken = run_calls_rung(run->counting.calls);
-	else if (run->counting.is_by_daemon)
-		taken = (struct rung){ RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
-	for (size_t i = 0; i < a->details.n_rungs; i++)
-		if (strcmp(a->details.rungs[i].measurement, RUNG_SYSCALLS) == 0) {
-			a->details.rungs[i].rung = taken.rung;
-			a->details.rungs[i].reason = arena_strdup(&a->arena, taken.reason);
-		}
-}
-
 void record_probe(struct run *run)
 {
 	struct attempt *a = run->attempt;
@@ -282,7 +216,11 @@ void record_probe(struct run *run)
 /* What measured, which may be less than what a probe finds. */
 static void note_rungs(struct run *run)
 {
+	struct rung taken[] = {
+		{ 0 }, { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, run->births.err.text }
+	};
 	struct attempt *a = run->attempt;
+	size_t n_taken;
 	char pace[64];
 
 	record_probe(run);
@@ -294,13 +232,16 @@ static void note_rungs(struct run *run)
 	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
 		a->details.rungs[a->details.n_rungs++] =
 			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
-	note_calls_rung(run);
-	for (size_t i = 0; i < a->details.n_rungs; i++) {
-		if (run->births.life ||
-		    strcmp(a->details.rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
+	taken[0] = run_counting_rung(run);
+	n_taken = run->births.life ? 1 : 2;
+	for (size_t i = 0; i < a->details.n_rungs * n_taken; i++) {
+		struct rung *rung = &a->details.rungs[i / n_taken];
+		const struct rung *by = &taken[i % n_taken];
+
+		if (strcmp(rung->measurement, by->measurement) != 0)
 			continue;
-		a->details.rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
-		a->details.rungs[i].reason = arena_strdup(&a->arena, run->births.err.text);
+		rung->rung = by->rung;
+		rung->reason = arena_strdup(&a->arena, by->reason);
 	}
 	link_name_rungs(run->link, a);
 }
@@ -328,10 +269,11 @@ static void note_losses(struct run *run)
 
 	if (run->recording.err.code != 0)
 		attempt_note(a, REPORT_NOTE_RECORDING, run->recording.err.text);
-	if (!attempt_log_is_stored(run->log))
+	if (!attempt_log_is_stored(run->job.log))
 		attempt_note(a, "anomalies", "they could not be recorded");
 	else
-		note_count(a, attempt_log_lost(run->log), "history", "records could not be stored");
+		note_count(a, attempt_log_lost(run->job.log), "history",
+			   "records could not be stored");
 	note_count(a, detect_count_left_out(run->detect), "anomalies",
 		   "processes or anomalies were more than there was room for");
 	note_count(a, run->n_lines_missing, "log of snapshots",
@@ -352,19 +294,19 @@ static void append_end(struct run *run)
 
 	record_events(run);
 	note_losses(run);
-	if (!run->log)
+	if (!run->job.log)
 		return;
 	record_write_details(&bytes, run->attempt, NULL);
 	record_append(run, RECORD_DETAILS, &bytes);
 	record_prepare_end(run);
-	r = attempt_log_end(run->log, run->attempt, end_deadline_ns(run), &err);
+	r = attempt_log_end(run->job.log, run->attempt, end_deadline_ns(run), &err);
 	if (r == -ETIMEDOUT)
 		log_warning("the disk has not taken the last of what was recorded yet: it will, "
 			    "unless there is a power cut before");
 	else if (r < 0)
 		log_error("how this run ended is lost: %s", err.text);
-	if (attempt_log_is_stored(run->log) && run->storing.pid == 0 &&
-	    attempt_log_id(run->log)->bytes[0] % STORE_EVERY_RUN == 0) /* which is random */
+	if (attempt_log_is_stored(run->job.log) && run->storing.pid == 0 &&
+	    attempt_log_id(run->job.log)->bytes[0] % STORE_EVERY_RUN == 0) /* which is random */
 		record_store_aside(run);
 }
 
@@ -463,10 +405,10 @@ void record_end(struct run *run, const struct runner_result *result)
 	link_begin_end(run->link, run->ended_boot_ns - run->boot_ns);
 	/* The last facts of the stream: how processes ended, and which signals they got. */
 	run_life_drain(run);
-	note_ends(run, link_end_facts(run->link, a->job_id,
-				      tally_count_inexact(run->tally, false) > 0, was_killed(run)));
+	note_ends(run, link_end_facts(run->link, tally_count_inexact(run->tally, false) > 0,
+				      was_killed(run)));
 	keep_processes(run);
-	keep_calls(run);
+	run_counting_end(run);
 	a->is_running = false;
 	a->ended_wall_ns = when_ended(run);
 	a->outcome = result->outcome;
@@ -482,7 +424,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	append_end(run);
 	record_tell_end(run);
 	/* A daemon of our own user writes what it knows of the job into the same database. */
-	if (attempt_log_is_stored(run->log) && run->options->is_read_back &&
+	if (attempt_log_is_stored(run->job.log) && run->options->is_read_back &&
 	    link_await_record(run->link) == -ETIMEDOUT)
 		attempt_note(a, NOTE_UNWRITTEN,
 			     "the daemon had no time to write down what it knew last, such as "

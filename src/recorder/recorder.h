@@ -3,7 +3,7 @@
  *
  * run_job() is the runner: it starts the commands of a job, looks at their processes and appends
  * what it finds to the log. It works without a daemon; one that is there is a better source of
- * facts (link.h). Start reading at run_tick() in run_tick.c. The daemon records attached trees
+ * facts (link.h). Start reading at run_tick() in run.c. The daemon records attached trees
  * with the same parts, which are public below.
  */
 #pragma once

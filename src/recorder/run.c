@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,72 +24,178 @@ uint64_t run_time_of(const struct run *run, uint64_t wall_ns)
 	return u64_known(wall_ns) ? wall_ns + (run_now(run) - clock_wall_ns()) : U64_UNKNOWN;
 }
 
-/* ---- who counts the system calls ---- */
+/* ---- a look at the job's processes ---- */
 
-/* Somebody who has asked for one way hears at once that it cannot be. */
-static void warn_uncounted(const struct run *run)
+/*
+ * A sheet's first samples come quickly and then more slowly, each after a tenth
+ * of the time it has run, up to the interval: so a sheet of a second has a curve
+ * too. Until then the looking may cost no more than a fiftieth of a core.
+ */
+#define FIRST_TICK_MS 20
+#define TICK_PER_ELAPSED 10
+#define TICK_COST_LIMIT 50
+
+/* Which processes there are, and which of them are ours. */
+bool run_scan(struct run *run, bool at_all)
 {
-	enum run_syscalls_how how = run->options->syscalls.how;
+	enum membership_missing missing;
+	struct err err = ERR_INIT;
+	const pid_t *pids;
+	size_t n;
+	int r;
 
-	if (!run->counting.calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
-		log_warning("system calls are not counted, and the job goes on: %s",
-			    run->counting.err.text);
+	run_life_drain(run);
+	if (!run->collector)
+		return false;
+	missing = run->births.forget_missing ? MEMBERSHIP_FORGET_MISSING : MEMBERSHIP_KEEP_ONCE;
+	/*
+	 * Where the kernel has told of every birth, the members are all there is to look at, and a
+	 * job on a host with ten thousand processes costs no more than at home. Else everybody's
+	 * parents have to be looked at.
+	 */
+	pids = membership_pids(run->members, &n);
+	if (at_all || run->births.forget_missing || !pids)
+		r = collector_scan(run->collector, &run->snap, &err);
+	else
+		r = collector_scan_some(run->collector, pids, n, &run->snap, &err);
+	if (r == 0 && membership_scan(run->members, &run->snap, missing, NULL) < 0)
+		r = err_set(&err, -ENOMEM, "out of memory");
+	if (r < 0 && !run->scan_failed)
+		log_error("cannot look at the job's processes: %s", err.text);
+	if (r < 0) {
+		run->scan_failed = true;
+		return false;
+	}
+	run->births.forget_missing = !run->births.life;
+	run->snap.wall_ns = run_time_of(run, run->snap.wall_ns);
+	return true;
 }
 
-/* It may where we may not, costs less than strace, and has what it needs loaded. */
-void run_counting_ask(struct run *run)
+int run_current_sheet(const struct run *run)
 {
-	struct err err = ERR_INIT, why = ERR_INIT;
+	const struct sheet_record *sheet = runner_current_sheet(run->runner);
 
-	run->counting.asks_daemon = false;
-	run->counting.is_daemon_asked = record_ask_to_count(run, &err) == 0;
-	if (run->counting.is_daemon_asked) {
-		run->counting.calls = run_calls_close(run->counting.calls);
-		return;
-	}
-	if (!run->counting.calls && err.code != -ENOENT) /* a daemon there is */
-		err_set(&why, run->counting.err.code, "%.250s; %.200s", run->counting.err.text,
-			err.text);
-	if (why.code != 0)
-		run->counting.err = why;
-	warn_uncounted(run);
+	return sheet ? sheet->num : SHEET_NONE;
 }
 
-static void run_counting_open(struct run *run)
+/* Two neighbours of one sheet become one, with the higher values of both. */
+static void thin_series(struct run *run)
 {
-	const struct run_syscalls *o = &run->options->syscalls;
+	size_t n = 0;
 
-	if (o->how == RUN_SYSCALLS_OFF) {
-		err_set(&run->counting.err, -EOPNOTSUPP, "--syscalls=off");
-		return;
+	for (size_t i = 0; i < run->curve.n; i++) {
+		struct series_point *p = &run->curve.points[i],
+				    *last = n ? &run->curve.points[n - 1] : NULL;
+
+		if (!last || i % 2 == 0 || last->sheet_num != p->sheet_num) {
+			run->curve.points[n++] = *p;
+			continue;
+		}
+		last->rss_bytes = u64_max_known(last->rss_bytes, p->rss_bytes);
+		last->cpu_percent = fmax(last->cpu_percent, p->cpu_percent);
+		last->n_processes = u64_max_known(last->n_processes, p->n_processes);
 	}
-	/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
-	if (o->how == RUN_SYSCALLS_DEFAULT && !o->may_strace) {
-		err_set(&run->counting.err, -EOPNOTSUPP,
-			"a run counts them only if asked to (--syscalls); a daemon of root does from "
-			"when it has heard of the job, some tenths of a second after its beginning");
-		run->counting.asks_daemon = run->options->is_submitted;
-		return;
-	}
-	run_calls_open(o, run->members, &run->counting.calls, &run->counting.err);
-	run->counting.asks_daemon = o->how != RUN_SYSCALLS_STRACE &&
-				    (!run->counting.calls || run_calls_traces(run->counting.calls));
-	if (!run->counting.asks_daemon)
-		warn_uncounted(run);
+	run->curve.n = n;
 }
 
-void run_counting_fill(struct run *run)
+static void keep_point(struct run *run, const struct series_point *point)
 {
-	CLEANUP(process_calls_release)
-	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+	run->curve.last = *point;
+	if (run->curve.n == SERIES_MAX_POINTS)
+		thin_series(run);
+	if (ARRAY_RESERVE(run->curve.points, run->curve.cap, run->curve.n + 1) == 0)
+		run->curve.points[run->curve.n++] = *point;
+}
 
-	bool is_all = false;
+void run_show_progress(struct run *run, enum progress_state state)
+{
+	struct run_progress progress = {
+		.sheet = runner_current_sheet(run->runner),
+		.total_sheets = (int)run->options->spec->n_sheets,
+		.done_sheets = run->done_sheets,
+		.elapsed_ns = clock_boot_ns() - run->boot_ns,
+		.rss_bytes = run->curve.last.rss_bytes,
+		.cpu_percent = run->curve.last.cpu_percent,
+		.state = state,
+	};
 
-	if (run->counting.calls)
-		run_calls_fill(run->counting.calls, &run->snap);
-	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
-		 link_take_counts(run->link, &now, &is_all) == 0)
-		process_calls_fill_steps(&run->counting.before, &now, is_all, &run->snap);
+	if (run->options->progress)
+		run->options->progress(run->options->progress_ctx, &progress);
+}
+
+/* Of the jobs in this snapshot, which is one. */
+static void tell_own_job(struct run *run)
+{
+	struct snapshot *s = &run->snap;
+	const struct attempt *a = run->attempt;
+
+	s->running_jobs = 1;
+	s->active_sheets = a->current_sheet != SHEET_NONE;
+	s->progress = arena_alloc(&s->arena, sizeof(*s->progress));
+	if (!s->progress)
+		return;
+	s->n_progress = 1;
+	s->progress[0] = (struct job_progress){
+		.job_id = a->job_id,
+		.total_sheets = a->total_sheets,
+		.last_completed_sheet = a->last_completed_sheet,
+		.current_sheet = a->current_sheet,
+		.status = attempt_status_name(a),
+		.attempt_num = a->attempt_num,
+		.uid = a->uid,
+	};
+}
+
+/* Collect, assign to the job, add up, store, show. */
+static void run_tick(struct run *run)
+{
+	struct series_point point;
+
+	runner_look_after(run->runner);
+	if (run_scan(run, false)) {
+		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
+		run_counting_fill(run);
+		tally_snapshot(run->tally, &run->snap, run_current_sheet(run), &point);
+		keep_point(run, &point);
+		tell_own_job(run);
+		record_tick(run, &point);
+	}
+	run_show_progress(run, PROGRESS_RUNNING);
+}
+
+static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)
+{
+	uint64_t interval_ms = (uint64_t)(run->options->interval_seconds * 1000.0);
+	uint64_t elapsed_ms = (clock_boot_ns() - run->sheet_boot_ns) / 1000000u;
+	uint64_t afford_ms = cost_ns * TICK_COST_LIMIT / 1000000u;
+	uint64_t delay_ms = elapsed_ms / TICK_PER_ELAPSED;
+	uint64_t closer_ms = closer_wait_ms(&run->watching.closer, 0);
+
+	if (delay_ms < FIRST_TICK_MS)
+		delay_ms = FIRST_TICK_MS;
+	if (closer_is_on(&run->watching.closer, clock_boot_ns()) && delay_ms > closer_ms)
+		delay_ms = closer_ms;
+	if (delay_ms < afford_ms)
+		delay_ms = afford_ms;
+	return delay_ms < interval_ms ? delay_ms : interval_ms;
+}
+
+static void on_tick_timer(void *ctx)
+{
+	struct run *run = ctx;
+	uint64_t before_ns = clock_cpu_ns(), began_ns = clock_boot_ns();
+	uint64_t distance_ms, took_ms;
+
+	run_tick(run);
+	distance_ms = next_tick_ms(run, clock_cpu_ns() - before_ns);
+	took_ms = (clock_boot_ns() - began_ns) / 1000000u;
+	loop_timer_set(run->tick_timer, cadence_rest_ms(distance_ms, took_ms, FIRST_TICK_MS), 0);
+}
+
+void run_start_ticks(struct run *run)
+{
+	run->sheet_boot_ns = clock_boot_ns();
+	loop_timer_set(run->tick_timer, FIRST_TICK_MS, 0);
 }
 
 /* ---- a run from its beginning to its end ---- */
@@ -159,8 +266,8 @@ static int open_run(struct run *run, struct err *err)
 	if (!run->members)
 		return err_set(err, -ENOMEM, "out of memory");
 	run_counting_open(run);
-	options.is_traceable = run_calls_traces(run->counting.calls);
-	options.holds_commands = run->counting.calls || run->counting.asks_daemon;
+	options.is_traceable = run_counting_traces(run);
+	options.holds_commands = run->counting.is_own || run->counting.asks_daemon;
 	r = runner_new(run->loop, &options, &run->runner, err);
 	if (r < 0)
 		return r;
@@ -178,24 +285,25 @@ static int open_run(struct run *run, struct err *err)
 	    collector_scan(run->collector, &run->snap, &why) == 0)
 		membership_note_strangers(run->members, &run->snap);
 	run->tally = tally_new(run->options->spec->job_id, run->births.life != NULL);
-	run->link = link_new(run->loop, run_take_facts, run);
+	run->link = link_new(run->loop, &run->job, run_take_facts, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)
 		jsonl_set_lock_timeout(run->jsonl, LOOP_PATIENCE_MS);
+	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
 	run->recording.events_timer = loop_timer_new(run->loop, on_events_timer, run);
-	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer ||
-	    !run->recording.events_timer || !run->link || !run->detect)
+	if (!run->tally || !run->tick_timer || !run->record_timer || !run->recording.events_timer ||
+	    !run->link || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
 	return check_files(START_FILES, err);
 }
 
 static void close_run(struct run *run)
 {
-	run->log = attempt_log_close(run->log);
-	map_release(&run->watching.kills.counted);
+	run->job.log = attempt_log_close(run->job.log);
+	map_release(&run->kills.counted);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
@@ -204,8 +312,7 @@ static void close_run(struct run *run)
 	run->births.life = life_close(run->births.life);
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
-	run->counting.calls = run_calls_close(run->counting.calls);
-	process_calls_release(&run->counting.before);
+	run_counting_close(run);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
@@ -246,7 +353,8 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
-		.watching.kills.host_count = U64_UNKNOWN,
+		.job.a = ret,
+		.kills.host_count = U64_UNKNOWN,
 		.phases = PHASE_BOX_INIT,
 		.curve.last = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};

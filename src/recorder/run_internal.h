@@ -1,7 +1,7 @@
 /*
  * run_internal - what the parts of a run share.
  *
- * run.c sets up, run_ops.c hears the runner and the kernel, run_tick.c looks and adds up. record.c
+ * run.c sets up, looks and adds up, run_ops.c gets the reports of runner and kernel. record.c
  * appends what happens to the log and notifies a daemon, record_anomalies.c what is wrong with the
  * job's processes, record_end.c the end.
  */
@@ -20,87 +20,6 @@
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
 
-/* Kills for want of memory that other runs have recorded: what the host has counted is not all this
- * run's to explain. */
-struct kills_elsewhere {
-	uint64_t host_count;	/* at the last tick; U64_UNKNOWN: there was none */
-	uint64_t until_boot_ns; /* until then the record is looked at */
-	uint64_t since_wall_ns; /* for kills from then on */
-	uint64_t n;		/* new at the last look */
-	struct map counted;	/* of each episode, by its name: how many */
-};
-
-/* Who counts the system calls. */
-struct run_counting {
-	struct run_calls *calls;     /* NULL: the run does not count them */
-	struct err err;		     /* why not */
-	struct process_calls before; /* by the last sample, where a daemon counts them */
-	bool asks_daemon;	     /* a daemon that may do more is to count them: not asked yet */
-	bool is_daemon_asked;	     /* it was, and said that it does */
-	bool is_by_daemon;	     /* it has, from the first to the last */
-};
-
-/* Starts and ends of processes, as the kernel reports them. */
-struct run_births {
-	struct life *life; /* NULL: this machine does not tell */
-	struct err err;	   /* why not */
-	struct loop_fd *watch;
-	struct loop_timer *timer; /* until it is looked at again */
-	bool has_own;		  /* among those that were read last some are of the job */
-	pid_t failed_pid;	  /* a child of ours that never became the command; 0 */
-	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
-			      * gone
-			      */
-};
-
-/* The process that is about to be waited for. */
-struct run_ending {
-	struct oom_counts oom_before; /* when the sheet began */
-	struct proc_sample zombie;    /* the process that is about to be waited for */
-	struct io_counts waited;      /* I/O of all that was waited for before it, */
-	bool leaves_out_threads;      /* without that of other threads of ours */
-};
-
-/* The job at each tick. */
-struct run_curve {
-	struct series_point last;
-	struct series_point *points;
-	size_t n;
-	size_t cap;
-};
-
-/* A process that stores what the logs have. */
-struct run_storing {
-	pid_t pid;	  /* 0: there is none */
-	uint64_t boot_ns; /* when the last one was started, or we were */
-	uint64_t bytes;	  /* of the log, then */
-};
-
-/* What of the run is in its log. */
-struct run_recording {
-	struct err err;	  /* the first loss, for the report; code 0: none */
-	bool is_replaced; /* by another log than the first: that is noted */
-	size_t n_sheets;
-	uint64_t renewed_boot_ns;	 /* when what lasts was last recorded as it is */
-	struct loop_timer *events_timer; /* events are recorded soon */
-	bool is_soon;			 /* by it */
-	uint64_t events_due_boot_ns;	 /* the next time not before this */
-};
-
-/* Looks for anomalies. */
-struct run_watching {
-	struct around around; /* when something last began */
-	bool has_asked_usual;
-	bool has_usual;
-	struct detect_usual usual; /* what jobs of its kind do */
-	struct closer closer;	   /* while something that began is looked at closer */
-	struct evidence_trace trace;
-	struct kills_elsewhere kills; /* of other jobs */
-	size_t n_events_judged;	      /* of the tally's, in looks for anomalies */
-};
-
-struct run_calls; /* the system calls, as the runner itself counts them */
-
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
@@ -111,7 +30,7 @@ struct run {
 	struct membership *members;
 	struct tally *tally;
 	struct collector *collector; /* NULL: /proc cannot be read */
-	struct gpus *gpus;	     /* NULL: there are none, or nobody wants to know */
+	struct gpus *gpus;	     /* NULL: there are none, or the options do not want them */
 	int root_fd;
 	struct snapshot snap;
 	struct attempt *attempt;
@@ -119,26 +38,100 @@ struct run {
 	uint64_t sheet_boot_ns; /* when the sheet began */
 	uint64_t ended_boot_ns; /* when the last command ended */
 	int done_sheets;
-	bool scan_failed;	 /* said once */
-	struct attempt_log *log; /* NULL: nothing is recorded */
-	uint64_t end_boot_ns;	 /* until when the end may wait for the disk; 0: the run goes on */
-	struct link *link;	 /* to the daemon */
-	bool is_untold;		 /* a daemon that should know the end of the job does not: */
+	bool scan_failed;	       /* logged once */
+	struct link_job job;	       /* with the log; that is NULL: nothing is recorded */
+	struct link *link;	       /* to the daemon */
+	bool is_untold;		       /* a daemon that should know the end of the job does not: */
 	struct log_sender *untold_log; /* NULL: it is gone */
 	struct hold hold;
 	struct detect *detect;
 	struct phase_box phases;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
-	struct run_counting counting;
-	struct run_births births;
-	struct run_ending ending;
-	struct run_curve curve;
+
+	/* Who counts the system calls: run_calls.c. */
+	struct run_counting {
+		bool is_own;		 /* the run does, */
+		struct syscalls *ebpf;	 /* by this; NULL: by strace, */
+		struct strace **straces; /* one for each command */
+		size_t n_straces, cap_straces;
+		struct counted_calls calls;
+		struct err err;		     /* why the run does not, or not by eBPF */
+		struct err trouble;	     /* the first while it does; code 0: none */
+		bool is_warned;		     /* of what strace takes from the job */
+		struct process_calls before; /* by the last sample, where a daemon counts them */
+		bool asks_daemon; /* a daemon that may do more is to count them: not asked yet */
+		bool is_daemon_asked; /* it was, and answered that it does */
+		bool is_by_daemon;    /* it has, from the first to the last */
+	} counting;
+
+	/* Starts and ends of processes, as the kernel reports them. */
+	struct {
+		struct life *life; /* NULL: this machine does not report them */
+		struct err err;	   /* why not */
+		struct loop_fd *watch;
+		struct loop_timer *timer; /* until it is looked at again */
+		bool has_own;		  /* among those that were read last some are of the job */
+		pid_t failed_pid;	  /* a child of ours that never became the command; 0 */
+		/* No news of deaths, or some were lost: what a scan does not show is gone. */
+		bool forget_missing;
+	} births;
+
+	/* The process that is about to be waited for. */
+	struct {
+		struct oom_counts oom_before; /* when the sheet began */
+		struct proc_sample zombie;
+		struct io_counts waited; /* I/O of all that was waited for before it, */
+		bool leaves_out_threads; /* without that of other threads of ours */
+	} ending;
+
+	/* The job at each tick. */
+	struct run_curve {
+		struct series_point last;
+		struct series_point *points;
+		size_t n, cap;
+	} curve;
 	struct wait_state *waits; /* of the processes, when the time of a try was up */
 	size_t n_waits;
-	struct run_storing storing;
-	struct run_recording recording;
-	struct run_watching watching;
+
+	/* A process that stores what the logs have. */
+	struct {
+		pid_t pid;	  /* 0: there is none */
+		uint64_t boot_ns; /* when the last one was started, or we were */
+		uint64_t bytes;	  /* of the log, then */
+	} storing;
+
+	/* What of the run is in its log. */
+	struct {
+		struct err err;	  /* the first loss, for the report; code 0: none */
+		bool is_replaced; /* by another log than the first: that is noted */
+		size_t n_sheets;
+		uint64_t renewed_boot_ns;	 /* when what lasts was last recorded as it is */
+		struct loop_timer *events_timer; /* events are recorded soon */
+		bool is_soon;			 /* by it */
+		uint64_t events_due_boot_ns;	 /* the next time not before this */
+	} recording;
+
+	/* Looks for anomalies. */
+	struct {
+		struct around around; /* when something last began */
+		bool has_asked_usual;
+		bool has_usual;
+		struct detect_usual usual; /* what jobs of its kind do */
+		struct closer closer;	   /* while something that began is looked at closer */
+		struct evidence_trace trace;
+		size_t n_events_judged; /* of the tally's */
+	} watching;
+
+	/* Kills for want of memory that other runs have recorded: what the host has counted is not
+	 * all this run's to explain. */
+	struct run_kills {
+		uint64_t host_count;	/* at the last tick; U64_UNKNOWN: there was none */
+		uint64_t until_boot_ns; /* until then the record is looked at */
+		uint64_t since_wall_ns; /* for kills from then on */
+		uint64_t n;		/* new at the last look */
+		struct map counted;	/* of each episode, by its name: how many */
+	} kills;
 };
 
 /* ---- run.c ---- */
@@ -154,15 +147,24 @@ uint64_t run_now(const struct run *run);
 uint64_t run_time_of(const struct run *run, uint64_t wall_ns);
 
 /*
- * Who counts the system calls: the run itself, if it may or has strace for it; a daemon of root,
- * which may where the run may not, and which has started the run if it was submitted; or nobody,
- * and run->counting.err says why. Once, if run->counting.asks_daemon: the first command is there,
- * and waits.
+ * One look at the processes of a run, and when the next one is. Collect, assign to the job, add up,
+ * record, show: at a sheet's beginning often, later every interval, and sooner while something that
+ * began is looked at closer. A look that fails is logged once, and the next one tries again.
  */
-void run_counting_ask(struct run *run);
 
-/* Into each sample what was counted since the last; where nobody counts they stay unknown. */
-void run_counting_fill(struct run *run);
+/* A sheet begins: looks come often again, until run->tick_timer is stopped. */
+void run_start_ticks(struct run *run);
+
+/*
+ * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
+ * run->members. False: they could not be looked at.
+ */
+bool run_scan(struct run *run, bool at_all);
+
+int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
+
+/* To whoever shows it, as of the last look. */
+void run_show_progress(struct run *run, enum progress_state state);
 
 /* ---- run_ops.c ---- */
 
@@ -207,38 +209,6 @@ void explain_sender(const struct run *run, pid_t pid, char *text, size_t size);
 /* A try is over: records the processes that were OOM-killed although the try did not fail by it. */
 void explain_kills(struct run *run, const struct sheet_record *sheet, uint64_t wall_ns);
 
-/* ---- run_tick.c ---- */
-
-/*
- * One look at the processes of a run, and when the next one is. Collect, assign to the job, add up,
- * record, show: at a sheet's beginning often, later every interval, and sooner while something that
- * began is looked at closer. A look that fails is logged once, and the next one tries again.
- *
- * Makes run->tick_timer, which closing the loop frees; nothing is looked at yet. -ENOMEM.
- */
-int run_open_ticks(struct run *run);
-
-/* A sheet begins: looks come often again, until run->tick_timer is stopped. */
-void run_start_ticks(struct run *run);
-
-/*
- * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
- * run->members. False: they could not be looked at.
- */
-bool run_scan(struct run *run, bool at_all);
-
-int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
-
-/* To whoever shows it, as of the last look. */
-void run_show_progress(struct run *run, enum progress_state state);
-
-/*
- * Something began at this tick: all processes of the host are looked at, once for all that begins
- * within a second. Who takes the most CPU one look does not show, nor how many jobs run: these are
- * unknown.
- */
-void run_look_around(struct run *run, struct anomaly_host *host);
-
 /*
  * ---- record.c: the attempt in its log, from its beginning on ----
  *
@@ -271,9 +241,6 @@ void record_events_soon(struct run *run);
 /* One record. Without a log: nothing. */
 void record_append(struct run *run, enum record_type type, const struct buf *bytes);
 
-/* Something is lost: the first is logged and kept in run->recording.err, for the report. */
-void record_say_loss(struct run *run, const char *what, const struct err *err);
-
 /*
  * Another process stores what the logs have, and removes what is old: for a run that lasts, where
  * no daemon does so, and for who is about to read. Does not wait for it.
@@ -295,10 +262,6 @@ void record_greet(struct run *run);
 
 /* There is something new in the log. */
 void record_tell_changed(struct run *run);
-
-/* A daemon of root, or the one that has started us, is to count the system calls, of the command
- * that waits for it as well. */
-int record_ask_to_count(struct run *run, struct err *err);
 
 /* Before the end is in the log: who may have to send it holds it. */
 void record_prepare_end(struct run *run);
@@ -326,41 +289,28 @@ struct runner_result;
 void record_end(struct run *run, const struct runner_result *result);
 
 /*
- * ---- run_calls.c: the system calls of a job, as its own runner counts them ----
+ * ---- run_calls.c: who counts the system calls ----
  *
- * By eBPF where this user may, from the exec of each command on; by strace where it was asked for.
- * A run whose calls the daemon counts needs none of this.
+ * The run itself, by eBPF where this user may, from the exec of each command on, or by strace where
+ * it was asked for; a daemon of root, which may where the run may not, and which has started the
+ * run if it was submitted; or none, and run->counting.err has the reason.
  */
-
-/* What each process has called, as text: of 10,000 processes, mostly. */
-#define RUN_CALLS_MAX_TEXT_BYTES (4 << 20)
-
-/*
- * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
- * NULL where there is none, and err says why.
- */
-void run_calls_open(const struct run_syscalls *options, struct membership *members,
-		    struct run_calls **ret, struct err *err);
-struct run_calls *run_calls_close(struct run_calls *c);
+void run_counting_open(struct run *run);
+void run_counting_close(struct run *run);
 
 /* Whether commands have to allow that they are traced. */
-bool run_calls_traces(const struct run_calls *c);
+bool run_counting_traces(const struct run *run);
 
 /*
- * Whether the kernel does not give programs of the job the rights of another user (setuid, setgid,
- * file capabilities), since who traces them has not got these.
+ * This command has not begun, and waits: from now on it is counted. The first time a daemon is
+ * asked, if run->counting.asks_daemon. Failure is warned about once.
  */
-bool run_calls_withholds_rights(const struct run_calls *c);
+void run_counting_begin(struct run *run, pid_t pid);
 
-/* This command has not begun, and waits: from now on it is counted. Failure is warned about once.
+/* Into each sample what was counted since the last; by strace, or of none, it stays unknown. */
+void run_counting_fill(struct run *run);
+
+/* Into the attempt: the sums, what each of its processes has called, and what is wrong with that.
  */
-void run_calls_begin(struct run_calls *c, pid_t pid);
-
-/* Into each sample what is new since the last; by strace nobody knows before the end. */
-void run_calls_fill(struct run_calls *c, struct snapshot *snap);
-
-/* The sums of all its processes, what each of those listed in a has called, and what is wrong with
- * that, into a. */
-void run_calls_end(struct run_calls *c, struct attempt *a);
-
-struct rung run_calls_rung(const struct run_calls *c);
+void run_counting_end(struct run *run);
+struct rung run_counting_rung(const struct run *run);

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
 #include "recorder/run_internal.h"
 
 /* ---- births and deaths, as the kernel reports them ---- */
@@ -27,7 +26,7 @@ static void on_fork_event(struct run *run, const struct life_event *ev)
 	run->births.has_own = true;
 	birth.sheet_num = member->sheet_num;
 	birth.rank = member->rank;
-	tally_fork(run->tally, &birth);
+	tally_birth(run->tally, &birth, false);
 }
 
 static void on_exec_event(struct run *run, const struct life_event *ev)
@@ -42,28 +41,17 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
 }
 
-/* An end, or an account that comes after it. One that is gone before its command line could be read
- * has a name at least. */
+/* An end, or an account that comes after it. */
 static void on_end_event(struct run *run, const struct life_event *ev)
 {
-	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct proc_record end;
-	size_t n = strlen(ev->comm);
 
-	proc_record_init(&end);
-	end.key = (struct proc_key){ ev->pid, ev->start_ticks };
-	if (ev->type == LIFE_EXIT) {
-		if (!membership_exit(run->members, ev->pid, ev->parent_pid))
-			return;
-		run->births.has_own = true;
-		end.died_wall_ns = run_time_of(run, ev->wall_ns);
-		end.status = exit_status_from_wait(ev->wait_status);
-	}
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&name, ev->comm + i, n - i);
-	if (name.len > 0)
-		end.command = name.data;
-	proc_record_account(&end, &ev->account);
+	if (ev->type == LIFE_EXIT && !membership_exit(run->members, ev->pid, ev->parent_pid))
+		return;
+	run->births.has_own |= ev->type == LIFE_EXIT;
+	death_read(ev, &arena, &end);
+	end.died_wall_ns = run_time_of(run, end.died_wall_ns);
 	tally_merge_end(run->tally, &end, false);
 }
 
@@ -194,7 +182,7 @@ static uint64_t on_hold(void *ctx)
 	runner_sheets(run->runner, &n_begun);
 	if (!run->options->is_submitted || n_begun == 0)
 		return 0;
-	return link_hold_ms(run->link, &run->hold, run->attempt->job_id);
+	return link_hold_ms(run->link, &run->hold);
 }
 
 static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
@@ -212,12 +200,7 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 /* Nothing of the command has run, and nothing of it is missed. */
 static void on_process_held(void *ctx, pid_t pid)
 {
-	struct run *run = ctx;
-
-	if (run->counting.asks_daemon)
-		run_counting_ask(run);
-	if (run->counting.calls)
-		run_calls_begin(run->counting.calls, pid);
+	run_counting_begin(ctx, pid);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -233,7 +216,7 @@ static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, ui
 		.uid = geteuid(),
 	};
 
-	tally_root(run->tally, &birth);
+	tally_birth(run->tally, &birth, true);
 	record_events_soon(run);
 }
 
@@ -253,7 +236,7 @@ static void on_process_ending(void *ctx, pid_t pid)
 
 	run_life_drain(run);
 	sources_read_ending(run->root_fd, pid, &run->ending.zombie);
-	run->ending.leaves_out_threads = attempt_log_is_syncing(run->log);
+	run->ending.leaves_out_threads = attempt_log_is_syncing(run->job.log);
 	sources_read_waited_io(run->root_fd, run->ending.leaves_out_threads, &run->ending.waited);
 	run->ending.zombie.sheet_num = run_current_sheet(run);
 }
@@ -343,14 +326,9 @@ static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_
 }
 
 /* The shell is to find its terminal as it was. */
-static void on_stopping(void *ctx)
+static void on_stopped(void *ctx, bool is_stopped)
 {
-	run_show_progress(ctx, PROGRESS_PAUSED);
-}
-
-static void on_continued(void *ctx)
-{
-	run_show_progress(ctx, PROGRESS_RUNNING);
+	run_show_progress(ctx, is_stopped ? PROGRESS_PAUSED : PROGRESS_RUNNING);
 }
 
 static void on_finished(void *ctx)
@@ -375,7 +353,6 @@ const struct runner_ops run_ops = {
 	.rescan = on_rescan,
 	.process_signalled = on_process_signalled,
 	.sheet_ended = on_sheet_ended,
-	.stopping = on_stopping,
-	.continued = on_continued,
+	.stopped = on_stopped,
 	.finished = on_finished,
 };

@@ -1,10 +1,7 @@
 #include "recorder/upkeep.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
+#include "recorder/log_sender.h"
 
 /* How often it is asked whether it is due: others may have done it. */
 #define LOOK_EVERY_NS UINT64_C(600000000000)
@@ -243,7 +241,6 @@ static int keep_up_once(const char *db_path, struct upkeep *u, bool *is_claimed,
 /* To remove rows takes room: on a full disk what was removed makes some for the rest. */
 #define FULL_ROUNDS 32
 
-/* Who reads the run's output, or wants to unmount its folder, does not wait for this process. */
 pid_t upkeep_run_aside(const char *db_path, const struct config_retention *policy,
 		       const char *jsonl_path)
 {
@@ -251,20 +248,11 @@ pid_t upkeep_run_aside(const char *db_path, const struct config_retention *polic
 	struct upkeep u = { 0 };
 	bool is_claimed = false;
 	pid_t pid = fork();
-	int null_fd, r = -ENOSPC;
+	int r = -ENOSPC;
 
 	if (pid != 0)
 		return pid < 0 ? -errno : pid;
-	setsid();
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
-	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null_fd < 0 || chdir("/") < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
-	    dup2(null_fd, STDOUT_FILENO) < 0 || dup2(null_fd, STDERR_FILENO) < 0 ||
-	    close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
-		_exit(1);
-	prctl(PR_SET_NAME, "proctor-store");
-	sigprocmask(SIG_SETMASK, &(sigset_t){ 0 }, NULL);
+	become_background("proctor-store", NULL, 0);
 	(void)setpriority(PRIO_PROCESS, 0, 10);
 	upkeep_set_policy(&u, policy, jsonl_path);
 	for (int i = 0; i < FULL_ROUNDS && retention_is_full(r) && clock_boot_ns() < until; i++)

@@ -616,17 +616,13 @@ static double folder_quiet_seconds(const struct folder *f);
 static bool is_own_boot(const uint8_t boot_id[16])
 {
 	static const uint8_t unknown[16];
-	char own[ALIVE_BOOT_ID_BYTES], digits[33];
-	struct log_id parsed; /* 16 bytes in hexadecimal, too */
-	size_t n = 0;
+	char own[ALIVE_BOOT_ID_BYTES];
+	uint8_t parsed[16] = { 0 };
 
 	proc_boot_id(own);
-	for (const char *p = own; *p && n < sizeof(digits) - 1; p++)
-		if (*p != '-')
-			digits[n++] = *p;
-	digits[n] = '\0';
+	log_boot_id_parse(own, parsed);
 	return memcmp(boot_id, unknown, sizeof(unknown)) != 0 &&
-	       log_id_parse(digits, &parsed) == 0 && memcmp(parsed.bytes, boot_id, 16) == 0;
+	       memcmp(boot_id, parsed, sizeof(parsed)) == 0;
 }
 
 /*

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct err err = ERR_INIT;
 	struct job_spec spec;
-	int r = job_file_parse((const char *)data, size, "f", &spec, &err);
+	int r = job_file_parse((const char *)data, size, "f", true, &spec, &err);
 
 	if (r < 0) {
 		require(err.code == r && strncmp(err.text, "f:", 2) == 0);

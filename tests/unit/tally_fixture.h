@@ -61,23 +61,27 @@ static inline void add_sample(struct snapshot *snap, pid_t pid, uint64_t rss, ui
 
 static inline void root(struct tally *t, pid_t pid, int sheet_num, uint64_t wall_ns)
 {
-	tally_root(t, &(struct birth){ .pid = pid,
-				       .ppid = RUNNER,
-				       .sheet_num = sheet_num,
-				       .rank = RANK_NONE,
-				       .wall_ns = wall_ns,
-				       .command = "root",
-				       .uid = 7 });
+	tally_birth(t,
+		    &(struct birth){ .pid = pid,
+				     .ppid = RUNNER,
+				     .sheet_num = sheet_num,
+				     .rank = RANK_NONE,
+				     .wall_ns = wall_ns,
+				     .command = "root",
+				     .uid = 7 },
+		    true);
 }
 
 static inline void fork_of(struct tally *t, pid_t pid, pid_t ppid, uint64_t wall_ns)
 {
-	tally_fork(t, &(struct birth){ .pid = pid,
-				       .ppid = ppid,
-				       .sheet_num = 1,
-				       .rank = RANK_NONE,
-				       .wall_ns = wall_ns,
-				       .uid = U64_UNKNOWN });
+	tally_birth(t,
+		    &(struct birth){ .pid = pid,
+				     .ppid = ppid,
+				     .sheet_num = 1,
+				     .rank = RANK_NONE,
+				     .wall_ns = wall_ns,
+				     .uid = U64_UNKNOWN },
+		    false);
 }
 
 static inline struct usage total(struct tally *t, bool is_complete)

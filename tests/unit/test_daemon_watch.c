@@ -117,7 +117,11 @@ static void begin(struct recorder *r, const char *db)
 	r->a.runner.pid = start_runner();
 	proc_boot_id(r->a.boot_id);
 	assert_int_equal(proc_start_ticks(r->a.runner.pid, &r->a.runner.start_ticks), 0);
-	must(attempt_log_open(db, &r->a, describe, r, &r->log, &err), &err);
+	must(attempt_log_open(
+		     &(struct attempt_log_options){
+			     .db_path = db, .a = &r->a, .describe = describe, .ctx = r },
+		     &r->log, &err),
+	     &err);
 }
 
 static void append_sheet(struct recorder *r, int num, bool is_over)

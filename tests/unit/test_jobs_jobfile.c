@@ -31,7 +31,7 @@ static void test_everything(void **state)
 	struct job_spec spec;
 
 	(void)state;
-	assert_int_equal(job_file_parse(text, strlen(text), "j.yaml", &spec, &err), 0);
+	assert_int_equal(job_file_parse(text, strlen(text), "j.yaml", true, &spec, &err), 0);
 	assert_string_equal(spec.job_id, "nightly/7");
 	assert_int_equal(spec.n_sheets, 2);
 	s = &spec.sheets[0];
@@ -63,7 +63,7 @@ static void test_defaults(void **state)
 	struct job_spec spec;
 
 	(void)state;
-	assert_int_equal(job_file_parse(text, strlen(text), "j.yaml", &spec, NULL), 0);
+	assert_int_equal(job_file_parse(text, strlen(text), "j.yaml", true, &spec, NULL), 0);
 	assert_null(spec.job_id);
 	s = &spec.sheets[0];
 	assert_null(s->name);
@@ -191,11 +191,10 @@ static void test_for_others(void **state)
 	struct job_spec spec;
 
 	(void)state;
-	assert_int_equal(job_file_parse_for_others(text, strlen(text), "j.yaml", &spec, &err), 0);
+	assert_int_equal(job_file_parse(text, strlen(text), "j.yaml", false, &spec, &err), 0);
 	assert_string_equal(spec.sheets[0].workdir, "/no/such");
 	job_spec_release(&spec);
-	assert_int_equal(job_file_parse_for_others(bad, strlen(bad), "j.yaml", &spec, &err),
-			 -EINVAL);
+	assert_int_equal(job_file_parse(bad, strlen(bad), "j.yaml", false, &spec, &err), -EINVAL);
 }
 
 static void test_mistakes(void **state)
@@ -204,8 +203,8 @@ static void test_mistakes(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(mistakes); i++) {
 		struct err err = ERR_INIT;
 		struct job_spec spec;
-		int r = job_file_parse(mistakes[i].text, strlen(mistakes[i].text), "j.yaml", &spec,
-				       &err);
+		int r = job_file_parse(mistakes[i].text, strlen(mistakes[i].text), "j.yaml", true,
+				       &spec, &err);
 
 		assert_string_equal(err.text, mistakes[i].message);
 		assert_int_equal(r, -EINVAL);
@@ -224,15 +223,15 @@ static void test_arguments_that_exec_would_refuse(void **state)
 	(void)state;
 	memset(text, 'a', 140000);
 	memcpy(text, "sheets:\n- run: ", 15);
-	assert_int_equal(job_file_parse(text, 15 + 131071, "j.yaml", &spec, &err), 0);
+	assert_int_equal(job_file_parse(text, 15 + 131071, "j.yaml", true, &spec, &err), 0);
 	job_spec_release(&spec);
-	assert_int_equal(job_file_parse(text, 15 + 131072, "j.yaml", &spec, &err), -EINVAL);
+	assert_int_equal(job_file_parse(text, 15 + 131072, "j.yaml", true, &spec, &err), -EINVAL);
 	assert_string_equal(err.text, "j.yaml:2: an argument is longer than 131071 bytes; put the "
 				      "script into a file");
 	memcpy(text, "sheets:\n- run: x\n  env:\n    A: ", 31);
-	assert_int_equal(job_file_parse(text, 31 + 131069, "j.yaml", &spec, &err), 0);
+	assert_int_equal(job_file_parse(text, 31 + 131069, "j.yaml", true, &spec, &err), 0);
 	job_spec_release(&spec);
-	assert_int_equal(job_file_parse(text, 31 + 131070, "j.yaml", &spec, &err), -EINVAL);
+	assert_int_equal(job_file_parse(text, 31 + 131070, "j.yaml", true, &spec, &err), -EINVAL);
 	assert_string_equal(err.text, "j.yaml:4: a variable is longer than 131071 bytes; put its "
 				      "value into a file");
 	free(text);

@@ -351,9 +351,9 @@ static void test_only_seen_members_are_visited(void **state)
 	add(f, 101, RUNNER, 60);
 	assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
 	start_of(f->m, 101, 102);
-	membership_each_seen(f->m, count, &n);
+	membership_each(f->m, MEMBERSHIP_SEEN, SHEET_NONE, count, &n);
 	assert_int_equal(n, 1);
-	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
+	assert_int_equal(membership_each(f->m, MEMBERSHIP_SEEN, SHEET_NONE, NULL, NULL), 1);
 	assert_int_equal(count_all(f), 2);
 	assert_int_equal(membership_pids(f->m, &n_pids)[0] + membership_pids(f->m, &n_pids)[1],
 			 203);
@@ -380,7 +380,7 @@ static void test_the_ended_are_looked_at_until_somebody_waits(void **state)
 	f->snap.n_processes = 3;
 	assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
 	assert_non_null(f->snap.processes[2].job_id);
-	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
+	assert_int_equal(membership_each(f->m, MEMBERSHIP_SEEN, SHEET_NONE, NULL, NULL), 1);
 	membership_pids(f->m, &n);
 	assert_int_equal(n, 2);
 	f->snap.n_processes = 2;
@@ -767,8 +767,8 @@ static void test_a_start_is_told_once(void **state)
 	(void)state;
 	assert_int_equal(membership_add_job(m, &job), 0);
 	look_at(m, rows, ARRAY_SIZE(rows));
-	membership_each_untold(m, note_told, &told);
-	membership_each_untold(m, note_told, &told);
+	membership_each(m, MEMBERSHIP_UNTOLD, 0, note_told, &told);
+	membership_each(m, MEMBERSHIP_UNTOLD, 0, note_told, &told);
 	assert_int_equal(told.n, 1);
 	assert_int_equal(told.pid, 11);
 	assert_non_null(membership_start(m, 10, &same, 5001000000, &is_new));
@@ -780,7 +780,7 @@ static void test_a_start_is_told_once(void **state)
 	assert_true(is_new);
 	assert_non_null(membership_start(m, 10, &other, 9000000000, &is_new));
 	look_at(m, (struct row[]){ rows[0], { 11, 10, 2001, job_a, 1 } }, 2);
-	membership_each_untold(m, note_told, &told);
+	membership_each(m, MEMBERSHIP_UNTOLD, 0, note_told, &told);
 	assert_int_equal(told.n, 1);
 	membership_free(m);
 }
@@ -825,7 +825,7 @@ static void test_a_flood_of_starts(void **state)
 	assert_true(start_of(m, 10, 300000));
 	membership_pids(m, &n);
 	assert_true(n <= MEMBERSHIP_MAX_DEAD + 2);
-	membership_each_of(m, 7, note_told, &left);
+	membership_each(m, MEMBERSHIP_LIVING, 7, note_told, &left);
 	assert_int_equal(left.n, 1);
 	membership_free(m);
 }
@@ -845,7 +845,7 @@ static void test_an_exit_before_its_start(void **state)
 		assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
 	}
 	assert_null(membership_find(f->m, 102));
-	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
+	assert_int_equal(membership_each(f->m, MEMBERSHIP_SEEN, SHEET_NONE, NULL, NULL), 1);
 }
 
 /* A runner whose ancestors go round in a circle is not of its own job. */

@@ -84,7 +84,7 @@ static void test_bytes_of_one_with_children_are_those_it_had_at_its_end(void **s
 	account.wchar = 1024;
 	z.rchar = z.wchar = z.read_bytes = z.write_bytes = 20000;
 	begin(t);
-	tally_fork(t, &child);
+	tally_birth(t, &child, false);
 	report_end(t, 101, 0, 4, NULL, &account);
 	tally_reap(t, &r, &z, 5, 5);
 	assert_int_equal(tally_processes(t, &n)[0].wchar, 20000);

@@ -27,8 +27,25 @@ static struct attempt_log *begin(const struct fixture *f, struct attempt *a)
 	struct attempt_log *log = NULL;
 	struct err err = ERR_INIT;
 
-	must(attempt_log_open(f->db, a, describe, a, &log, &err), &err);
+	must(attempt_log_open(
+		     &(struct attempt_log_options){
+			     .db_path = f->db, .a = a, .describe = describe, .ctx = a },
+		     &log, &err),
+	     &err);
 	return log;
+}
+
+static int go_on(const struct fixture *f, struct attempt *a, const struct log_id *id,
+		 uint64_t stored_to, struct attempt_log **ret)
+{
+	const struct attempt_log_options options = { .db_path = f->db,
+						     .a = a,
+						     .describe = describe,
+						     .ctx = a,
+						     .continues = id,
+						     .stored_to = stored_to };
+
+	return attempt_log_open(&options, ret, NULL);
 }
 
 static void put_event(struct attempt_log *log, pid_t pid)
@@ -67,19 +84,16 @@ static void test_another_goes_on(void **state)
 	const struct log_id id = *attempt_log_id(log);
 
 	put_event(log, 1);
-	assert_int_equal(attempt_log_continue(f->db, &a, &id, 0, describe, &a, &second, NULL),
-			 -EBUSY);
+	assert_int_equal(go_on(f, &a, &id, 0, &second), -EBUSY);
 	for (pid_t pid = 2; pid < 5; pid++) {
 		attempt_log_close(log);
 		ingest(f);
-		assert_int_equal(attempt_log_continue(f->db, &a, &id, 0, describe, &a, &log, NULL),
-				 0);
+		assert_int_equal(go_on(f, &a, &id, 0, &log), 0);
 		assert_int_equal(a.attempt_num, 1);
 		put_event(log, pid);
 	}
 	end(log, &a);
-	assert_int_equal(attempt_log_continue(f->db, &a, &id, 0, describe, &a, &second, NULL),
-			 -EEXIST);
+	assert_int_equal(go_on(f, &a, &id, 0, &second), -EEXIST);
 	ingest(f);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 1);
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT pid) FROM events"), 4);
@@ -105,7 +119,7 @@ static void test_what_was_removed_goes_on(void **state)
 	assert_true(attempt_log_is_gone(log));
 	offset = attempt_log_bytes(log);
 	attempt_log_close(log);
-	assert_int_equal(attempt_log_continue(f->db, &a, &id, offset, describe, &a, &log, NULL), 0);
+	assert_int_equal(go_on(f, &a, &id, offset, &log), 0);
 	assert_false(attempt_log_is_gone(log));
 	put_event(log, 2);
 	end(log, &a);
@@ -134,15 +148,29 @@ static void describe_daemon(void *ctx, struct buf *out)
 	record_write_struct(out, &daemon_columns, ctx);
 }
 
+static struct attempt_log *begin_host(const struct fixture *f, struct attempt *self,
+				      const struct daemon_record *d)
+{
+	const struct attempt_log_options options = { .db_path = f->db,
+						     .a = self,
+						     .describe = describe_daemon,
+						     .ctx = (void *)d,
+						     .is_host = true };
+	struct attempt_log *log = NULL;
+	struct err err = ERR_INIT;
+
+	must(attempt_log_open(&options, &log, &err), &err);
+	return log;
+}
+
 static void test_a_daemon_stops(void **state)
 {
 	struct fixture *f = *state;
 	const struct daemon_record d = { .key = { 7, 8 }, .version = "1", .started_wall_ns = 3 };
 	struct attempt self = make_attached();
-	struct attempt_log *log = NULL;
+	struct attempt_log *log = begin_host(f, &self, &d);
 	struct err err = ERR_INIT;
 
-	must(attempt_log_open_host(f->db, &self, describe_daemon, (void *)&d, &log, &err), &err);
 	must(attempt_log_end_host(log, 9, UINT64_MAX, &err), &err);
 	attempt_log_close(log);
 	ingest(f);
@@ -160,10 +188,8 @@ static void test_a_daemon_records_of_younger_logs(void **state)
 				       .key = { 9, 5 },
 				       .status = { -1, -1 } };
 	struct attempt self = make_attached(), a = make_attached();
-	struct attempt_log *host = NULL, *log;
-	struct err err = ERR_INIT;
+	struct attempt_log *host = begin_host(f, &self, &d), *log;
 
-	must(attempt_log_open_host(f->db, &self, describe_daemon, (void *)&d, &host, &err), &err);
 	a.started_wall_ns = self.started_wall_ns + 1000;
 	log = begin(f, &a);
 	buf_add(&bytes, (const char *)attempt_log_id(log)->bytes,

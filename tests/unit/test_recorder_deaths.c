@@ -83,7 +83,6 @@ static void test_into_the_record(void **state)
 	last.account.major_faults = 1;
 	deaths_complete(&d, &last);
 	deaths_complete(&d, &of_another);
-	assert_int_equal(deaths_minor_faults(&d), 1 + 3); /* as the last word has it */
 	attempt_init(&a);
 	proc_record_init(&listed);
 	listed.key = (struct proc_key){ 7, 70 };
@@ -93,7 +92,8 @@ static void test_into_the_record(void **state)
 	listed.max_rss_bytes = 9000;
 	a.processes = &listed;
 	a.n_processes = 1;
-	assert_int_equal(deaths_merge(&d, &a), 0);
+	assert_int_equal(attached_sum_up(&d, &a, false), 0);
+	assert_int_equal(a.usage.minor_faults, 1 + 3); /* as the last word has it */
 	assert_int_equal(a.n_processes, 2);
 	assert_string_equal(a.processes[0].command, "seen by a sample");
 	assert_int_equal(a.processes[0].user_ns, 200);
@@ -125,7 +125,7 @@ static void test_a_pid_that_is_used_again(void **state)
 	note(&d, &first);
 	note(&d, &second);
 	attempt_init(&a);
-	assert_int_equal(deaths_merge(&d, &a), 0);
+	assert_int_equal(attached_sum_up(&d, &a, false), 0);
 	assert_int_equal(a.n_processes, 2);
 	attempt_release(&a);
 }
@@ -150,7 +150,7 @@ static void test_a_pid_that_was_seen_twice(void **state)
 	}
 	a.processes = listed;
 	a.n_processes = ARRAY_SIZE(listed);
-	assert_int_equal(deaths_merge(&d, &a), 0);
+	assert_int_equal(attached_sum_up(&d, &a, false), 0);
 	assert_int_equal(a.n_processes, 2);
 	assert_int_equal(a.processes[0].user_ns, 100);
 	assert_int_equal(a.processes[1].user_ns, 200);

@@ -69,7 +69,7 @@ static int teardown(void **state)
 
 static bool gather(struct fixture *f)
 {
-	const struct evidence_from from = { f->root_fd, f->mask, &f->snap, f->uid };
+	const struct evidence_from from = { f->root_fd, f->mask, &f->snap, f->uid, NULL, 0 };
 
 	return evidence_gather(&from, &f->episode, &f->found);
 }
@@ -143,7 +143,10 @@ static void test_calls_by_their_time(void **state)
 
 static int begin_trace(struct fixture *f, double seconds, struct err *err)
 {
-	const struct evidence_trace_plan plan = { f->root_fd, "/nonexistent", seconds, f->uid };
+	const struct evidence_from plan = { .root_fd = f->root_fd,
+					    .uid = f->uid,
+					    .state_dir = "/nonexistent",
+					    .trace_seconds = seconds };
 	struct evidence_trace t = { 0 };
 	int r = evidence_trace_begin(&t, &plan, &f->episode, &f->found, err);
 
@@ -227,7 +230,10 @@ static void test_whom_nobody_traces(void **state)
 static void test_one_trace_in_so_long(void **state)
 {
 	struct fixture *f = *state;
-	const struct evidence_trace_plan plan = { f->root_fd, "/nonexistent", 1, f->uid };
+	const struct evidence_from plan = { .root_fd = f->root_fd,
+					    .uid = f->uid,
+					    .state_dir = "/nonexistent",
+					    .trace_seconds = 1 };
 	struct evidence_trace t = { .next_boot_ns = clock_boot_ns() + 60 * SECOND };
 
 	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, NULL), -EAGAIN);
@@ -297,7 +303,9 @@ static void test_one_trace_among_all(void **state)
 {
 	struct fixture *f = *state;
 	char dir[] = "/tmp/proctor-traces-XXXXXX", path[64];
-	const struct evidence_trace_plan plan = { f->root_fd, dir, 1, f->uid };
+	const struct evidence_from plan = {
+		.root_fd = f->root_fd, .uid = f->uid, .state_dir = dir, .trace_seconds = 1
+	};
 	struct evidence_trace t = { 0 };
 	struct err err = ERR_INIT;
 	pid_t pid = spawn_sleeper();

@@ -42,9 +42,11 @@ static void stop_daemon(struct fixture *f, pid_t pid)
 /* As a runner does, with a connection for each question: a daemon may have been replaced. */
 static uint64_t ask(struct hold *h)
 {
+	static const struct attempt a = { .job_id = "job" };
+	static const struct link_job job = { .a = &a };
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, NULL, NULL);
-	uint64_t ms = link_hold_ms(link, h, "job");
+	struct link *link = link_new(loop, &job, NULL, NULL);
+	uint64_t ms = link_hold_ms(link, h);
 
 	assert_null(link_free(link));
 	assert_null(loop_free(loop));

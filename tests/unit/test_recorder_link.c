@@ -28,6 +28,9 @@ static struct {
 	char details[64];
 } taken;
 
+static const struct attempt attempt = { .job_id = "job" };
+static const struct link_job job = { .a = &attempt };
+
 static void take_facts(void *ctx, const struct link_facts *facts)
 {
 	(void)ctx;
@@ -91,7 +94,7 @@ static void end(struct fake *fake)
 static void test_hung_daemon_is_waited_for_once(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL);
 	uint64_t began_ns, waited_ns;
 	struct fake fake;
 
@@ -112,7 +115,7 @@ static void test_hung_daemon_is_waited_for_once(void **state)
 static void test_only_waiting_counts(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL);
 	struct fake fake;
 
 	(void)state;
@@ -130,7 +133,7 @@ static void test_only_waiting_counts(void **state)
 static void test_no_daemon(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL);
 	struct counted_calls calls = { 0 };
 	struct err err = ERR_INIT;
 
@@ -139,7 +142,7 @@ static void test_no_daemon(void **state)
 	link_begin_end(link, 1);
 	assert_int_equal(link_await_record(link), 0);
 	assert_int_equal(link_barrier(link), -ENOENT);
-	assert_int_equal(link_end_facts(link, "job", true, true), -ENOENT);
+	assert_int_equal(link_end_facts(link, true, true), -ENOENT);
 	assert_int_equal(link_take_calls(link, true, &calls, &err), -ENOENT);
 	assert_null(link_free(link));
 	assert_null(loop_free(loop));
@@ -202,7 +205,7 @@ static void *stream(void *ctx)
 static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL);
 	struct fake fake;
 
 	(void)state;
@@ -211,11 +214,11 @@ static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 	begin(&fake, 0);
 	assert_int_equal(pthread_create(&fake.thread, NULL, stream, &fake), 0);
 	do /* it may be slow to begin */
-		link_begin(link, "job");
+		link_begin(link);
 	while (!link_state(link)->was_followed && !link_state(link)->began_late);
 	if (link_state(link)->was_followed) {
 		link_begin_end(link, 5000 * MS);
-		assert_int_equal(link_end_facts(link, "job", true, false), 0);
+		assert_int_equal(link_end_facts(link, true, false), 0);
 		assert_int_equal(taken.n_ends, 1);
 		assert_int_equal(taken.end.key.pid, 8);
 		assert_int_equal(taken.end.user_ns, 77);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
@@ -125,11 +124,14 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 			   const struct watched *job, struct anomaly_evidence *ret)
 {
 	const struct episode *e = change->episode;
-	struct evidence_from from = { s->root_fd, s->settings.mask, &s->scan.snap, 0 };
-	struct evidence_trace_plan plan = { s->root_fd, s->settings.paths->state_dir,
-					    s->settings.config->anomaly.evidence_trace_seconds, 0 };
+	struct evidence_from from = {
+		.root_fd = s->root_fd,
+		.mask = s->settings.mask,
+		.snap = &s->scan.snap,
+		.state_dir = s->settings.paths->state_dir,
+		.trace_seconds = s->settings.config->anomaly.evidence_trace_seconds,
+	};
 	const struct orphan *orphan;
-	struct err err = ERR_INIT;
 	bool has_evidence;
 
 	if (change->change != EPISODE_BEGAN)
@@ -143,19 +145,14 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 		from.uid =
 			orphan && orphan->attempt_id == e->attempt_id ? orphan->uid : U64_UNKNOWN;
 	}
-	plan.uid = from.uid;
 	has_evidence = evidence_gather(&from, e, ret);
 	if (look_closer(s, &change->wish, job)) {
 		ret->fast_interval_seconds = change->wish.interval_seconds;
 		has_evidence = true;
 	}
-	if (!has_evidence || plan.seconds <= 0)
-		return has_evidence;
-	if (evidence_trace_begin(&s->anomaly.trace, &plan, e, ret, &err) == 0)
+	if (has_evidence && evidence_trace_begin(&s->anomaly.trace, &from, e, ret, NULL) == 0)
 		s->anomaly.traced_attempt = e->attempt_id;
-	else /* who wants none, or cannot have one, has the rest */
-		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
-	return true;
+	return has_evidence;
 }
 
 /* ---- a trace ---- */

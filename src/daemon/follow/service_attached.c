@@ -118,6 +118,22 @@ static void describe_begin(void *ctx, struct buf *out)
 	record_write_sheets(out, NULL, 0);
 }
 
+/* continues: the log of this id, of a daemon before us or of a folder that was removed. */
+static int open_log(struct attached *at, const struct log_id *continues, uint64_t stored_to,
+		    struct err *err)
+{
+	const struct attempt_log_options options = {
+		.db_path = at->service->settings.options->paths->db,
+		.a = &at->begin,
+		.describe = describe_begin,
+		.ctx = at,
+		.continues = continues,
+		.stored_to = stored_to,
+	};
+
+	return attempt_log_open(&options, &at->log, err);
+}
+
 int attached_begin(struct service *s, struct attempt *a, struct attached **ret, struct err *err)
 {
 	struct attached *at = add(s, a->uid, &a->runner);
@@ -127,8 +143,7 @@ int attached_begin(struct service *s, struct attempt *a, struct attached **ret, 
 		return err_set(err, -ENOMEM, "no memory left to follow the job %s", a->job_id);
 	at->begin = *a;
 	attempt_init(a);
-	r = attempt_log_open(s->settings.options->paths->db, &at->begin, describe_begin, at,
-			     &at->log, err);
+	r = open_log(at, NULL, 0, err);
 	if (r < 0) {
 		drop(s, at);
 		return r;
@@ -169,8 +184,7 @@ static int recall(struct service *s, struct attached *at, const struct watched *
 	if (r == 0)
 		r = store_find_log(s->store, job->log.bytes, &stored, NULL);
 	if (r == 0)
-		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &job->log,
-					 stored.offset, describe_begin, at, &at->log, NULL);
+		r = open_log(at, &job->log, stored.offset, NULL);
 	if (r == 0)
 		r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, NULL);
 	if (r < 0) {
@@ -226,8 +240,7 @@ static void leave_removed(struct service *s, struct attached *at)
 	log_error("the folder %s-logs was removed: job %s is recorded anew from here on",
 		  s->settings.options->paths->db, at->begin.job_id);
 	at->log = attempt_log_close(at->log);
-	if (attempt_log_continue(s->settings.options->paths->db, &at->begin, &id, offset,
-				 describe_begin, at, &at->log, &err) < 0) {
+	if (open_log(at, &id, offset, &err) < 0) {
 		log_error("job %s is not recorded for now: %s", at->begin.job_id, err.text);
 		at->is_recalled = false; /* it is tried again */
 	}
@@ -326,7 +339,7 @@ void service_note_death(struct service *s, const struct job_member *member,
 	else if (n < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);
 	else
-		deaths_leave_out(&at->deaths);
+		at->deaths.n_unlisted++;
 }
 
 void service_complete_death(struct service *s, const struct life_event *ev)
@@ -362,7 +375,7 @@ static void judge_outcome(struct attempt *a, const struct attached *at)
 	a->reason = arena_strdup(&a->arena, why.data);
 }
 
-static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
+static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_births)
 {
 	/* The kernel has these in no word on an end. */
 	static const char *const untold[] = { "syscr", "syscw", "voluntary_switches",
@@ -382,7 +395,7 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 	snprintf(why, sizeof(why),
 		 "what %zu of its %zu processes used after they were last seen was not told", n,
 		 a->n_processes);
-	if (u64_known(a->usage.user_ns) && !has_all_ends)
+	if (u64_known(a->usage.user_ns) && (n > 0 || !has_all_births || at->n_withheld > 0))
 		attempt_note(a, "total_cpu_seconds",
 			     n == 0 ? "some of its processes are not listed" : why);
 	attempt_note(a, "io",
@@ -442,15 +455,13 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	a.is_running = false;
 	a.ended_wall_ns = at->last_death_wall_ns ? at->last_death_wall_ns : clock_wall_ns();
 	judge_outcome(&a, at);
-	if (deaths_merge(&at->deaths, &a) < 0)
+	if (attached_sum_up(&at->deaths, &a, has_all_births) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
-	attached_sum_up(&a, has_all_births);
-	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.details.rungs = s->ladder.rungs;
 	a.details.n_rungs = s->ladder.n;
-	note_unknowns(&a, at, attached_has_all_ends(&a, has_all_births && at->n_withheld == 0));
+	note_unknowns(&a, at, has_all_births);
 	a.details.n_syscalls = 0; /* those that are stored would be added once more */
 	record_write_details(&details, &a, NULL);
 	attempt_log_append(at->log, RECORD_DETAILS, &details);

@@ -45,6 +45,11 @@ uint64_t service_tend_host_log(struct service *s)
 				.started_wall_ns = clock_wall_ns(),
 				.runner = s->record.key,
 				.pid_ns = own_pid_ns() };
+	const struct attempt_log_options options = { .db_path = s->settings.options->paths->db,
+						     .a = &self,
+						     .describe = describe,
+						     .ctx = &s->record,
+						     .is_host = true };
 	struct err err = ERR_INIT;
 
 	if (s->own.log && attempt_log_is_gone(s->own.log)) {
@@ -53,9 +58,7 @@ uint64_t service_tend_host_log(struct service *s)
 	}
 	if (!s->own.log) {
 		memcpy(self.boot_id, s->record.boot_id, sizeof(self.boot_id));
-		if (attempt_log_open_host(s->settings.options->paths->db, &self, describe,
-					  &s->record, &s->own.log, &err) < 0 &&
-		    !s->own.is_missing_logged)
+		if (attempt_log_open(&options, &s->own.log, &err) < 0 && !s->own.is_missing_logged)
 			log_error("what is found out about the host is not recorded: %s", err.text);
 		s->own.is_missing_logged = !s->own.log;
 	}

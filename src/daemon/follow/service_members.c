@@ -225,7 +225,7 @@ int service_settle_life(struct service *s, struct err *err)
 	(void)err;
 	if (!s->scan.has_snap)
 		return 0;
-	membership_each_untold(s->scan.membership, on_untold, s);
+	membership_each(s->scan.membership, MEMBERSHIP_UNTOLD, 0, on_untold, s);
 	service_place_signals(s);
 	return 0;
 }

@@ -130,7 +130,7 @@ void service_leave_job(struct service *s, const struct watched *job)
 	struct ending ending = { s, job };
 
 	service_drain_life(s);
-	membership_each_of(s->scan.membership, job->a.id, suspect, &ending);
+	membership_each(s->scan.membership, MEMBERSHIP_LIVING, job->a.id, suspect, &ending);
 	if (job->a.is_lost && job->n_processes == 0 && !job->a.is_attached) {
 		service_take_in(s);
 		suspect_recorded(&ending);

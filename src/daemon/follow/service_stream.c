@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/process_handle.h"
@@ -251,7 +250,6 @@ static bool is_complete(const struct stream *st)
 static void note_end(struct stream *st, const struct job_member *member,
 		     const struct life_event *ev)
 {
-	CLEANUP(buf_release) struct buf name = BUF_INIT;
 	const struct proc_key told = { ev->pid, ev->start_ticks };
 	const struct proc_key key = { ev->pid, u64_known(ev->start_ticks) || !member
 						       ? ev->start_ticks
@@ -268,15 +266,9 @@ static void note_end(struct stream *st, const struct job_member *member,
 	p = place_end(st, &key);
 	if (!p)
 		return;
-	/* The name that the kernel has for it: its command line cannot be read any more. */
-	for (size_t i = 0, n = strlen(ev->comm); i < n;)
-		i += utf8_add_shown(&name, ev->comm + i, n - i);
-	p->command = name.len > 0 ? arena_strndup(&st->arena, name.data, name.len) : NULL;
-	p->ppid = ev->parent_pid;
+	death_read(ev, &st->arena, p);
+	p->key = key;
 	p->born_wall_ns = member ? member->born_wall_ns : U64_UNKNOWN;
-	p->died_wall_ns = ev->wall_ns;
-	p->status = exit_status_from_wait(ev->wait_status);
-	proc_record_account(p, &ev->account);
 }
 
 /* The first processes of a run start before its attempt is known: their marks name the run, and
@@ -297,10 +289,6 @@ void service_note_job_death(struct service *s, const struct job_member *member,
 	}
 }
 
-/*
- * At its end the scheduler had not counted all of its CPU time, and threads that ended at the same
- * moment may have been in no sum; now all is counted.
- */
 void service_complete_job_death(struct service *s, const struct life_event *ev)
 {
 	const struct proc_key key = { ev->pid, ev->start_ticks };
@@ -316,12 +304,8 @@ void service_complete_job_death(struct service *s, const struct life_event *ev)
 			continue;
 		give_up(st, i);
 		p = u64_known(ev->account.cpu_ns) ? place_end(st, &key) : NULL;
-		if (!p)
-			continue;
-		proc_record_account(p, &ev->account);
-		p->user_ns = ev->account.user_ns;
-		p->system_ns = ev->account.system_ns;
-		p->cpu_evidence = EVIDENCE_EXACT;
+		if (p)
+			death_complete(p, ev);
 	}
 }
 

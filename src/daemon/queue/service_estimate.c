@@ -86,8 +86,8 @@ int estimate_task_work(void *ctx, struct store *store, struct err *err)
 	int r = 0;
 
 	if (task->file)
-		r = job_file_parse_for_others(task->file, strlen(task->file), "the job file",
-					      &task->spec, err);
+		r = job_file_parse(task->file, strlen(task->file), "the job file", false,
+				   &task->spec, err);
 	if (r < 0)
 		job_spec_init(&task->spec); /* the parser has released it */
 	return r < 0 ? r : learning_estimate(store, &task->question, &task->answer, err);
@@ -158,7 +158,7 @@ void service_estimate_queued(struct service *s, struct queued *job)
 	question = service_ask_about(s, &spec, job->uid, job->input_bytes);
 	question.max_sheets = MAX_SHEETS;
 	if (s->store && io_read_at(AT_FDCWD, path, QUEUE_FILE_MAX_BYTES + 65536, &text) >= 0 &&
-	    job_file_parse_for_others(text.data, text.len, job->name, &spec, NULL) == 0)
+	    job_file_parse(text.data, text.len, job->name, false, &spec, NULL) == 0)
 		(void)learning_estimate(s->store, &question, &answer, NULL);
 	service_keep_estimate(job, &answer.estimate);
 }

@@ -88,8 +88,8 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 {
 	struct submit_task *task = ctx;
 	struct queued *job = task->job;
-	int r = job_file_parse_for_others(task->text, task->len,
-					  job->name ? job->name : "the job file", &task->spec, err);
+	int r = job_file_parse(task->text, task->len, job->name ? job->name : "the job file", false,
+			       &task->spec, err);
 
 	if (r < 0) {
 		job_spec_init(&task->spec); /* the parser has released it */
