@@ -13,8 +13,7 @@
 #include "model/anomaly.h"
 
 #define SHEET_MIN_RUNS 20 /* the fewest that give 95 % */
-#define MIN_OTHERS ESTIMATE_ENOUGH
-#define USUAL_RUNS 10 /* the newest of its kind */
+#define USUAL_RUNS 10	  /* the newest of its kind */
 
 void learning_answer_init(struct learning_answer *answer)
 {
@@ -201,11 +200,11 @@ void learning_write_answer(struct json *j, const struct learning_answer *answer)
 
 /* ---- runs of the same class ---- */
 
-int learning_list_others(struct store *store, const struct learning_likeness *like,
-			 struct run_list *ret, enum run_rung *ret_rung, struct err *err)
+int learning_list_similar(struct store *store, const struct learning_likeness *like,
+			  struct run_list *ret, enum run_rung *ret_rung, struct err *err)
 {
-	struct run_kind kind = { like->class, like->finest, like->uid, U64_UNKNOWN,
-				 LEARNING_MAX_OTHERS };
+	struct run_kind kind = { like->class, like->finest, like->uid, like->started_wall_ns,
+				 LEARNING_MAX_SIMILAR };
 
 	for (;; kind.rung++) {
 		CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
@@ -217,12 +216,11 @@ int learning_list_others(struct store *store, const struct learning_likeness *li
 		for (size_t i = 0; i < list.n; i++) {
 			const struct run_record *run = &list.items[i];
 
-			if (run->is_whole && run_is_decided(run) && run->attempt != like->but[0] &&
-			    run->attempt != like->but[1])
+			if (run->is_whole && run_is_decided(run) && run->attempt != like->attempt)
 				list.items[n++] = *run;
 		}
 		list.n = n;
-		if (n < like->n_wanted && kind.rung + 1 < RUNG_COUNT)
+		if (n < SIMILAR_MIN_RUNS && kind.rung + 1 < RUNG_COUNT)
 			continue;
 		*ret = list;
 		*ret_rung = kind.rung;
@@ -245,10 +243,13 @@ static int compare_with_others(struct store *store, const struct attempt *a,
 {
 	CLEANUP(run_list_release) struct run_list others = { .arena = ARENA_INIT };
 	const struct learning_likeness like = {
-		.class = &run->class, .uid = uid, .but = { a->id, 0 }, .n_wanted = MIN_OTHERS
+		.class = &run->class,
+		.uid = uid,
+		.attempt = a->id,
+		.started_wall_ns = a->started_wall_ns,
 	};
 	enum run_rung rung;
-	int r = learning_list_others(store, &like, &others, &rung, err);
+	int r = learning_list_similar(store, &like, &others, &rung, err);
 
 	if (r < 0)
 		return r;

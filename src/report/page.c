@@ -494,24 +494,20 @@ static const struct {
 	[STANDING_PEAK] = { "peak memory, tree", add_mb },
 };
 
-#define MIN_ANY 3 /* of fewer it is half of the time the most */
-
-/* Of few others nothing is unusual yet; that it is the most so far can be said. */
+/* Of few others nothing is unusual yet; that it is the most so far can be stated. */
 static void add_judgement(struct buf *out, const struct standing_value *v)
 {
-	bool is_more = v->n_below > v->n_above;
+	const char *than = v->side > 0 ? "more" : "less";
 
-	if (!f64_known(v->value) || v->n == 0)
+	if (!f64_known(v->value) || v->n < SIMILAR_MIN_RUNS)
 		buf_add_char(out, '-');
-	else if (v->is_unusual)
-		buf_printf(out, "unusual: %s than %zu of %zu", is_more ? "more" : "less",
-			   is_more ? v->n_below : v->n_above, v->n);
-	else if (v->n >= MIN_ANY && (v->n_below == v->n || v->n_above == v->n))
-		buf_printf(out, "%s than any of %zu", is_more ? "more" : "less", v->n);
-	else if (v->n < MIN_ANY)
-		buf_add_char(out, '-');
-	else
+	else if (v->side == 0)
 		buf_add_str(out, "as usual");
+	else if (v->is_unusual)
+		buf_printf(out, "%s than usual: %s than %zu of %zu", than, than,
+			   v->side > 0 ? v->n_below : v->n_above, v->n);
+	else
+		buf_printf(out, "%s than any of %zu", than, v->n);
 }
 
 static void add_usual(struct buf *out, const struct standing_value *v,
@@ -525,13 +521,6 @@ static void add_usual(struct buf *out, const struct standing_value *v,
 	buf_add_str(out, " to ");
 	add(out, v->high);
 	buf_add_char(out, ')');
-}
-
-/* ", which it stayed within": of one that is over, if that can be told. */
-static void add_score(struct buf *out, int is_covered)
-{
-	if (is_covered >= 0)
-		buf_printf(out, ", which it %s", is_covered ? "stayed within" : "passed");
 }
 
 static void add_expected(struct doc *d, const struct standing *s)
@@ -550,14 +539,12 @@ static void add_expected(struct doc *d, const struct standing *s)
 	buf_printf(&text, " by %s: peak memory of at most ", s->expected_basis);
 	add_mb(&text, e->peak_rss_mb);
 	buf_printf(&text, " (probability %.0f %%)", e->peak_coverage * 100);
-	add_score(&text, s->score.is_peak_covered);
 	if (f64_known(e->cpu_seconds)) {
 		buf_add_str(&text, "; CPU time of ");
 		add_seconds(&text, e->cpu_seconds);
 		buf_add_str(&text, " in the middle and at most ");
 		add_seconds(&text, e->cpu_high_seconds);
 		buf_printf(&text, " (probability %.0f %%)", e->cpu_coverage * 100);
-		add_score(&text, s->score.is_cpu_covered);
 	}
 	buf_add_char(&text, '.');
 	d->writer->text(d, DOC_PARAGRAPH, text.data);
