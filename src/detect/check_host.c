@@ -4,6 +4,7 @@
 
 #include "base/unknown.h"
 #include "detect/checks.h"
+#include "detect/host_past.h"
 
 /* ---- memory pressure of the host ----
  *
@@ -32,9 +33,7 @@ static enum severity level_severity(int level)
 
 static double available_percent(const struct system_sample *sys)
 {
-	return sys ? 100 * u64_to_mb(sys->memory_available_bytes) /
-			       u64_to_mb(sys->memory_total_bytes)
-		   : F64_UNKNOWN;
+	return 100 * u64_to_mb(sys->memory_available_bytes) / u64_to_mb(sys->memory_total_bytes);
 }
 
 #define WAITING CHECKS_WAITING
@@ -68,21 +67,20 @@ void check_host_memory(const struct tick *t, struct finding *f)
 		return;
 	f->value = percent;
 	f->threshold = limit;
-	f->before = available_percent(t->before);
+	f->before = available_percent(&t->past->before);
 	f->other_unit = WAITING;
 	f->other_value = stall;
 	f->stand = percent >= limit * CLEAR_ABOVE && !(stall > stall_limit * CLEAR_BELOW)
 			   ? STAND_CLEAR
 			   : STAND_BETWEEN;
-	if (f->stand == STAND_CLEAR && is_lost(stall, t->has_psi_memory))
+	if (f->stand == STAND_CLEAR && is_lost(stall, t->past->has_psi_memory))
 		f->stand = STAND_UNKNOWN;
 	if (level == 0 && by_stall == 0)
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level_severity(level > by_stall ? level : by_stall);
 	if (by_stall > level)
-		take_stall(stall, stall_limit,
-			   t->before ? t->before->psi_memory.full.avg10 : F64_UNKNOWN, f);
+		take_stall(stall, stall_limit, t->past->before.psi_memory.full.avg10, f);
 	snprintf(f->text, sizeof(f->text),
 		 "%.1f %% of the host's memory (%.0f MB) is available (threshold: %.0f %%)",
 		 percent, u64_to_mb(sys->memory_available_bytes),
@@ -128,14 +126,14 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 	f->other_value = stall;
 	f->stand = stall > limit * CLEAR_BELOW || f->value >= full * CLEAR_SHARE ? STAND_BETWEEN
 										 : STAND_CLEAR;
-	if (f->stand == STAND_CLEAR && is_lost(stall, t->cgroup_has_psi))
+	if (f->stand == STAND_CLEAR && is_lost(stall, t->cgroup && t->cgroup->has_psi))
 		f->stand = STAND_UNKNOWN;
 	if (level == 0 && !(f->value >= full))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level == 0 ? SEVERITY_LOW : level_severity(level);
 	if (level > 0)
-		take_stall(stall, limit, t->cgroup_stall, f);
+		take_stall(stall, limit, t->cgroup ? t->cgroup->stall : F64_UNKNOWN, f);
 	if (level == 0)
 		snprintf(f->text, sizeof(f->text),
 			 "the cgroup %.100s has %.0f MB, %.0f %% of what it may have (threshold: "
@@ -163,10 +161,10 @@ void check_host_io(const struct tick *t, struct finding *f)
 	if (!f64_known(stall))
 		return;
 	f->value = stall;
-	f->before = t->before ? t->before->psi_io.full.avg10 : F64_UNKNOWN;
+	f->before = t->past->before.psi_io.full.avg10;
 	f->threshold = t->config->io_stall_percent;
 	f->stand = stall < f->threshold * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
-	duration = t->now - t->io_stalled;
+	duration = t->now - t->past->io_stalled;
 	if (!(duration >= wait))
 		return;
 	f->stand = STAND_OVER;
@@ -197,10 +195,10 @@ void check_swap(const struct tick *t, struct finding *f)
 	if (!f64_known(rate))
 		return;
 	f->value = rate;
-	f->before = t->calm_swap_rate;
+	f->before = t->past->calm_swap_rate;
 	f->threshold = limit;
 	f->stand = rate < limit * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
-	if (rate < limit || !(t->now - t->swapping >= t->config->swap_storm_duration_seconds))
+	if (rate < limit || !(t->now - t->past->swapping >= t->config->swap_storm_duration_seconds))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = waits && is_strong   ? SEVERITY_CRITICAL
@@ -208,7 +206,7 @@ void check_swap(const struct tick *t, struct finding *f)
 					   : SEVERITY_MEDIUM;
 	snprintf(f->text, sizeof(f->text),
 		 "%.0f MB a second are swapped in and out, for %s (threshold: %.0f MB a second)",
-		 rate, checks_time(t->now - t->swapping, shown), limit);
+		 rate, checks_time(t->now - t->past->swapping, shown), limit);
 }
 
 /* ---- OOM kill ----
@@ -303,7 +301,7 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
 	if (!isfinite(percent))
 		return;
 	f->value = percent;
-	f->before = t->gpu_percent;
+	f->before = t->gpu.percent;
 	f->threshold = t->config->gpu_memory_percent;
 	f->stand = percent < f->threshold * CLEAR_FACTOR ? STAND_CLEAR : STAND_BETWEEN;
 	if (percent < f->threshold)
@@ -328,9 +326,9 @@ void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct f
 		return;
 	f->stand = STAND_CLEAR;
 	f->value = 0;
-	if (!f64_known(t->gpu_idle))
+	if (!f64_known(t->gpu.idle))
 		return;
-	f->value = t->now - t->gpu_idle;
+	f->value = t->now - t->gpu.idle;
 	f->threshold = t->config->gpu_idle_duration_seconds;
 	f->stand = f->value >= f->threshold ? STAND_OVER : STAND_BETWEEN;
 	f->severity = f->value >= 10 * f->threshold ? SEVERITY_MEDIUM : SEVERITY_LOW;
@@ -361,11 +359,11 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	if (!f64_known(over) && !u64_known(gpu->throttle))
 		return;
 	f->value = gpu->temperature_c;
-	f->before = t->gpu_celsius;
+	f->before = t->gpu.celsius;
 	f->threshold = t->config->gpu_temperature_c;
 	f->stand = over >= -3 ? STAND_BETWEEN : STAND_CLEAR;
-	if ((t->gpu_has_brakes && !u64_known(gpu->throttle)) ||
-	    (t->gpu_has_celsius && !f64_known(over)))
+	if ((t->gpu.has_brakes && !u64_known(gpu->throttle)) ||
+	    (t->gpu.has_celsius && !f64_known(over)))
 		f->stand = STAND_UNKNOWN; /* it is lost, which is not the same as none */
 	if (!brakes && !(over >= 0))
 		return;

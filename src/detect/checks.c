@@ -190,7 +190,7 @@ static bool goes_on(const struct track *p, const struct rise *r, double room_mb)
 		return true;
 	/* The look at half of it, or the next: the one that it began with says nothing of what was
 	 * since. This one, where there is no other. */
-	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &mb);
+	levels_latest(&p->trail->memory, r->at + r->seconds / 2, INFINITY, &at, &mb);
 	if (!(at > r->at) &&
 	    !levels_since(&p->trail->memory, nextafter(r->at, INFINITY), &at, &mb, &high))
 		mb = p->memory_mb;
@@ -207,10 +207,10 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	/* The base is one that lies below each of these two. */
-	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &rise.at,
-			  &rise.from_mb);
-	levels_last_below(&p->trail->memory, base + HARDLY_MORE * t->config->memory_spike_floor_mb,
-			  &at, &least);
+	levels_latest(&p->trail->memory, INFINITY, base + t->config->memory_spike_floor_mb / 2,
+		      &rise.at, &rise.from_mb);
+	levels_latest(&p->trail->memory, INFINITY,
+		      base + HARDLY_MORE * t->config->memory_spike_floor_mb, &at, &least);
 	rise.seconds = t->now - p->born - rise.at;
 	rise.mb = p->memory_mb - rise.from_mb;
 	f->before = base;

@@ -20,6 +20,16 @@
 #include "model/snapshot.h"
 
 struct host_past;
+struct cgroup_past;
+
+/*
+ * A GPU at the last tick, and since when it is idle: its memory is held while it does nothing. NaN:
+ * unknown, or it is not. What was measured once is lost when it is unknown, and not none.
+ */
+struct gpu_past {
+	double idle, percent, celsius; /* percent of its memory in use */
+	bool has_brakes, has_celsius;  /* that was known once */
+};
 
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
@@ -27,22 +37,14 @@ struct tick {
 	const struct snapshot *snap;
 	const struct host_past *past;
 	double now;
-	double step;			    /* since the last tick; NaN: this is the first */
-	const struct system_sample *before; /* of the last tick; NULL */
-	double io_stalled;     /* since when I/O is over its threshold; NaN: it is not */
-	double swapping;       /* the same for swap */
+	double step;	       /* since the last tick; NaN: this is the first */
 	double swap_rate;      /* MB per second, in and out; NaN */
-	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
 	uint64_t host_kills;   /* only known from the count (host_past.h); U64_UNKNOWN */
 	uint64_t cgroup_kills; /* the same of the cgroup at hand */
 	double cgroup_kills_before, host_kills_before; /* before, in what lasts */
-	bool cgroup_kills_are_of_job;	 /* it has lost a process then, and is alone in it */
-	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
-	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
-	double calm_swap_rate; /* MB per second when it last was below its threshold; NaN */
-
-	/* What was measured once is lost when it is unknown, and not none. */
-	bool has_psi_memory, cgroup_has_psi, gpu_has_brakes, gpu_has_celsius;
+	bool cgroup_kills_are_of_job;	  /* it has lost a process then, and is alone in it */
+	const struct cgroup_past *cgroup; /* the one at hand; NULL: nothing is remembered of it */
+	struct gpu_past gpu;		  /* the one at hand, as it was at the last tick */
 };
 
 enum stand { STAND_UNKNOWN, STAND_CLEAR, STAND_BETWEEN, STAND_OVER };

@@ -42,8 +42,8 @@ void detect_configure(struct detect *d, const struct config_anomaly *config)
 void detect_set_scope(struct detect *d, enum detect_scope scope)
 {
 	d->scope = scope;
-	if (!(scope & DETECT_HOST))
-		episodes_drop_host(&d->episodes);
+	for (size_t i = 0; !(scope & DETECT_HOST) && i < d->episodes.n; i++)
+		d->episodes.items[i]->is_over |= !d->episodes.items[i]->e.worst.job_id;
 }
 
 int detect_adopt(struct detect *d, const struct episode *e)
@@ -68,7 +68,7 @@ static void begin_boot(struct evaluation *w)
 		return;
 	if (d->last_ns != 0 && d->boot_id[0])
 		evaluation_note_failure(w,
-					episodes_end_all(&d->episodes, &w->moment, EPISODE_BOOTED));
+					episodes_end_all(&d->episodes, &w->tick, EPISODE_BOOTED));
 	detect_tracks_reset(&d->tracks);
 	host_past_release(&d->host_past);
 	host_past_init(&d->host_past);
@@ -124,7 +124,7 @@ static bool take_step(struct evaluation *w, uint64_t now_ns)
 	    (double)(d->last_ns - now_ns) / 1e9 > GAP_SECONDS) {
 		/* Only of a recording without another clock than the wall's. */
 		evaluation_note_failure(
-			w, episodes_end_all(&w->d->episodes, &w->moment, "the clock was set back"));
+			w, episodes_end_all(&w->d->episodes, &w->tick, "the clock was set back"));
 		forget_past(w);
 		w->d->last_ns = 0;
 	}
@@ -151,7 +151,6 @@ static struct evaluation begin_evaluation(struct detect *d, const struct snapsho
 		.d = d,
 		.snap = snap,
 		.tick = { .config = &d->config, .snap = snap, .now = now, .step = F64_UNKNOWN },
-		.moment = { &d->config, snap, now },
 	};
 }
 
@@ -173,7 +172,7 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 		evaluate_host(&w, news);
 	else
 		host_past_pass_kills(&d->host_past, w.snap);
-	evaluation_note_failure(&w, episodes_end_tick(&d->episodes, &w.moment));
+	evaluation_note_failure(&w, episodes_end_tick(&d->episodes, &w.tick));
 	d->early = (struct early_kills){ 0 };
 	evaluation_release(&w);
 	host_past_end(&d->host_past, &w.tick);
@@ -217,11 +216,6 @@ int detect_leave_job(struct detect *d, const struct detect_job *job,
 	return hand_out(&w, ret);
 }
 
-int detect_end(struct detect *d, struct detect_changes *ret)
-{
-	return detect_end_job(d, NULL, ret);
-}
-
 int detect_end_job(struct detect *d, const struct detect_ending *ending, struct detect_changes *ret)
 {
 	struct snapshot last;
@@ -238,24 +232,30 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 			evaluate_last_jobs(&w);
 		last.wall_ns = w.d->last_wall_ns;
 	}
-	evaluation_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
+	evaluation_note_failure(&w, episodes_end_all(&d->episodes, &w.tick, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
 	return hand_out(&w, ret);
 }
 
-void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret)
-{
-	host_describe(snap, ret);
-}
-
 const struct episode *detect_active(const struct detect *d, size_t i)
 {
-	return episodes_at(&d->episodes, i);
+	const struct episodes *es = &d->episodes;
+
+	for (size_t k = 0; k < es->n; k++)
+		if (!es->items[k]->is_over && i-- == 0)
+			return &es->items[k]->e;
+	return NULL;
 }
 
 bool detect_follows(const struct detect *d, pid_t pid)
 {
-	return episodes_have_process(&d->episodes, pid);
+	for (size_t i = 0; i < d->episodes.n; i++) {
+		const struct running *r = d->episodes.items[i];
+
+		if (!r->is_over && r->is_of_process && r->e.worst.pid == pid)
+			return true;
+	}
+	return false;
 }
 
 struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type)

@@ -87,13 +87,6 @@ struct episodes {
 	struct anomaly_host host;
 };
 
-/* When it is, and what the host is doing. */
-struct moment {
-	const struct config_anomaly *config;
-	const struct snapshot *snap;
-	double now;
-};
-
 void episodes_release(struct episodes *es);
 
 /* A tick begins: what was over at the last one is forgotten. */
@@ -103,7 +96,7 @@ void episodes_begin_tick(struct episodes *es);
  * The finding of a check. burst (NULL: no limit) counts those of the job. Returns whether an
  * episode lasts. *ret_muted (or NULL): it was counted with another. -ENOMEM.
  */
-int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
+int episodes_note(struct episodes *es, const struct tick *m, const struct check *check,
 		  const struct subject *who, const struct finding *f, struct burst *burst,
 		  bool *ret_muted);
 
@@ -111,32 +104,26 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who);
 
 /* Whether one does. */
-bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
+bool episodes_last(struct episodes *es, const struct tick *m, enum anomaly_type type,
 		   const struct subject *who);
 
-/* Whether anything lasts of a process with this pid. */
-bool episodes_have_process(const struct episodes *es, pid_t pid);
-
 /* The worst value of what lasts; 0: nothing does. */
-double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
+double episodes_peak(struct episodes *es, const struct tick *m, enum anomaly_type type,
 		     const struct subject *who);
 
 /* The process is gone, since then: whatever lasted is over. */
-int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
+int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
 		 const struct subject *who, uint64_t wall_ns, const char *why);
 
 /* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
 		     const char *why);
 
-/* Those of the host and its GPUs go on with another observer: no changes of them any more. */
-void episodes_drop_host(struct episodes *es);
-
 /* All of them. */
-int episodes_end_all(struct episodes *es, const struct moment *m, const char *why);
+int episodes_end_all(struct episodes *es, const struct tick *m, const char *why);
 
 /* What nobody said anything about: moments are clear; others are over after a while. */
-int episodes_end_tick(struct episodes *es, const struct moment *m);
+int episodes_end_tick(struct episodes *es, const struct tick *m);
 
 /* ---- for evaluate.c ---- */
 
@@ -160,7 +147,4 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 		   const struct episode *e);
 
 /* Before the checks of a tick: what was adopted is found in what is there, or ends. */
-int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts);
-
-/* The i-th that lasts; NULL: there are no more. */
-const struct episode *episodes_at(const struct episodes *es, size_t i);
+int episodes_meet(struct episodes *es, const struct tick *m, struct tracks *ts);

@@ -19,7 +19,6 @@ void evaluation_note_failure(struct evaluation *w, int r)
 
 void evaluation_release(struct evaluation *w)
 {
-	map_release(&w->late.first);
 	map_release(&w->by_pid);
 }
 
@@ -49,7 +48,7 @@ void evaluation_count(struct evaluation *w, const struct check *check, const str
 bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
 		     const struct finding *f, struct burst *burst, bool *ret_muted)
 {
-	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, burst, ret_muted);
+	int r = episodes_note(&w->d->episodes, &w->tick, check, who, f, burst, ret_muted);
 
 	evaluation_note_failure(w, r);
 	return r > 0;
@@ -282,8 +281,8 @@ static void evaluate_process_end(void *ctx, const struct track *p)
 	for (enum anomaly_type type = 0; p->active && type < N_ANOMALY_TYPES; type++)
 		if (p->active & 1u << type)
 			evaluation_note_failure(w,
-						episodes_end(&w->d->episodes, &w->moment, type,
-							     &who, end_ns, EPISODE_PROCESS_ENDED));
+						episodes_end(&w->d->episodes, &w->tick, type, &who,
+							     end_ns, EPISODE_PROCESS_ENDED));
 }
 
 static void evaluate_job_end(void *ctx, const struct job_track *job)
@@ -291,7 +290,7 @@ static void evaluate_job_end(void *ctx, const struct job_track *job)
 	struct evaluation *w = ctx;
 
 	evaluation_note_failure(
-		w, episodes_end_job(&w->d->episodes, &w->moment, job, EPISODE_JOB_ENDED));
+		w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
 }
 
 /* The end of a process that is left is not known. */
@@ -514,7 +513,7 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 	}
 	evaluation_note_failure(w,
 				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
-	evaluation_note_failure(w, episodes_meet(&d->episodes, &w->moment, &d->tracks));
+	evaluation_note_failure(w, episodes_meet(&d->episodes, &w->tick, &d->tracks));
 	evaluate_homes(w);
 	for (size_t i = 0; i < w->snap->n_processes; i++) {
 		const size_t at = d->track_of[i];
@@ -580,7 +579,7 @@ void evaluate_host(struct evaluation *w, const struct detect_news *news)
 		}
 	}
 	w->tick.host_kills_before =
-		episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &host);
+		episodes_peak(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &host);
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_host)
 			continue;

@@ -82,25 +82,16 @@ struct kill_news {
 	uint64_t n_elsewhere; /* reported by another observer, of other jobs */
 };
 
-/* Cgroups whose count has reported kills, each with the next of the same job. */
-struct late_index {
-	bool is_made;
-	struct map first; /* hash of the job -> the first of them */
-	uint16_t next[HOST_PAST_CGROUPS];
-};
-
 /* What the steps of a tick hand on. */
 struct evaluation {
 	struct detect *d;
 	const struct snapshot *snap;
 	struct tick tick;
-	struct moment moment;
 	struct killing killing[EVALUATION_KILLING]; /* the first so many */
 	size_t n_killing;
 	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
 	struct kill_news kills;	 /* of the events */
-	struct late_index late;
-	struct map by_pid; /* of the snapshot, where somebody asked: pid -> its place */
+	struct map by_pid;	 /* of the snapshot, where somebody asked: pid -> its place */
 	bool has_by_pid;
 	int r; /* the first failure */
 };

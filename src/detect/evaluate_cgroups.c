@@ -197,41 +197,24 @@ static struct subject subject_of_kills(const struct evaluation *w, const char *p
 	return who;
 }
 
-#define NO_CGROUP UINT16_MAX
-
 bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
 			struct finding *f)
 {
 	struct host_past *s = &w->d->host_past;
 	const struct check *kill_check = checks;
-	uint64_t i = NO_CGROUP;
 
 	while (kill_check->of_cgroup != check_cgroup_oom)
 		kill_check++;
-	/* One walk through the cgroups for all events of a tick. */
-	for (size_t k = s->n_cgroups; !w->late.is_made && k-- > 0;) {
-		const struct cgroup_past *past = &s->cgroups[k];
-		uint64_t hash = evaluation_hash_job(past->job_id, past->attempt_id);
-		uint64_t first = NO_CGROUP;
-
-		if (past->kills.n_reported == 0)
-			continue;
-		map_get(&w->late.first, hash, &first);
-		w->late.next[k] = (uint16_t)first;
-		evaluation_note_failure(w, map_put(&w->late.first, hash, k));
-	}
-	w->late.is_made = true;
-	if (ev->job_id)
-		map_get(&w->late.first, evaluation_hash_job(ev->job_id, ev->attempt_id), &i);
-	for (; i != NO_CGROUP; i = w->late.next[i]) {
+	for (size_t i = 0; ev->job_id && i < s->n_cgroups; i++) {
 		struct cgroup_past *past = &s->cgroups[i];
 		const struct subject who = subject_of(past->path, past);
 
-		if (!kills_is_late(&past->kills, w->tick.now, at))
+		if (past->kills.n_reported == 0 || past->attempt_id != ev->attempt_id ||
+		    strcmp(past->job_id, ev->job_id) != 0 ||
+		    !kills_is_late(&past->kills, w->tick.now, at))
 			continue;
 		if (!past->reported_of_job)
-			return false; /* it was reported without a job, and is the job's after all
-				       */
+			return false; /* reported without a job, and the job's after all */
 		f->is_no_other = true;
 		evaluation_note(w, kill_check, &who, f, NULL, NULL);
 		return true;
@@ -251,7 +234,7 @@ static struct subject subject_of_pressure(struct evaluation *w, const struct cgr
 	const struct subject who = subject_of(c->path, past);
 
 	if (!past || !past->is_shared ||
-	    episodes_last(&w->d->episodes, &w->moment, ANOMALY_MEMORY_PRESSURE, &who))
+	    episodes_last(&w->d->episodes, &w->tick, ANOMALY_MEMORY_PRESSURE, &who))
 		return who;
 	return of_nobody(who);
 }
@@ -278,11 +261,12 @@ static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
 	const struct subject of_kills = subject_of_kills(w, c->path, past);
 	struct finding f;
 
+	w->tick.cgroup = past;
 	of_cgroup.blame = blame_memory;
 	of_cgroup.blame_ctx = &at;
 	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
 		w->tick.cgroup_kills_before =
-			episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &of_kills);
+			episodes_peak(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &of_kills);
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_cgroup)
 			continue;
@@ -338,8 +322,6 @@ void evaluate_cgroups(struct evaluation *w, const struct detect_news *news)
 
 		w->tick.cgroup_kills = U64_UNKNOWN;
 		w->tick.cgroup_kills_are_of_job = false;
-		w->tick.cgroup_stall = past ? past->stall : F64_UNKNOWN;
-		w->tick.cgroup_has_psi = past && past->has_psi;
 		if (past)
 			judge_kills(w, past, settle(w, i, past));
 		check_cgroup(w, c, past);

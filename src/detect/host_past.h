@@ -65,7 +65,7 @@ struct cgroup_past {
 	char path[128]; /* the beginning of it, for words */
 	uint64_t oom_kills;
 	double stall; /* of its tasks, at the last tick */
-	bool has_psi; /* that was known once */
+	bool has_psi; /* that was known once: now unknown, it is lost, and not none */
 	struct kill_ledger kills;
 	uint64_t rose; /* the tick of tracks.h at which its count last rose while none waited */
 	bool reported_of_job;	     /* what its count told last was of the job */
@@ -78,16 +78,9 @@ struct cgroup_past {
 	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
 };
 
-struct gpu_past {
-	double idle;		      /* since when its memory is held while it does nothing; NaN */
-	double percent, celsius;      /* memory in use, and how hot it was, at the last tick; NaN */
-	bool has_brakes, has_celsius; /* that was known once */
-};
-
 struct host_past {
-	struct system_sample before;
-	bool has_before;
-	double io_stalled, swapping; /* since when; NaN */
+	struct system_sample before; /* at the last tick; all unknown: there was none */
+	double io_stalled, swapping; /* since when it is over its threshold; NaN: it is not */
 	double calm_swap_rate;	     /* MB per second when it last did not swap much; NaN */
 	bool has_psi_memory;	     /* that was known once */
 	uint64_t host_kills; /* the last known count; U64_UNKNOWN. Of this boot: it only rises */
@@ -128,10 +121,3 @@ void host_past_forget(struct host_past *s);
 
 /* Keeps what the next tick needs, and forgets cgroups that are gone. */
 void host_past_end(struct host_past *s, const struct tick *t);
-
-/*
- * What the host is doing. Takes as long as there are processes. Of a snapshot of one job only the
- * values of the host count. Where the memory of some is unknown top_rss has the others, and
- * knows_rss is false.
- */
-void host_describe(const struct snapshot *s, struct anomaly_host *ret);

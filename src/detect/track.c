@@ -80,30 +80,14 @@ bool levels_since(const struct levels *l, double since, double *ret_t, double *r
 	return false;
 }
 
-bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v)
+bool levels_latest(const struct levels *l, double until, double limit, double *ret_t, double *ret_v)
 {
 	const struct series *s = &l->first;
 
 	for (size_t i = s->n; i > 0; i--) {
 		size_t at = place(s, i - 1);
 
-		if ((double)s->t[at] > until)
-			continue;
-		*ret_t = (double)s->t[at];
-		*ret_v = (double)s->v[at];
-		return true;
-	}
-	return false;
-}
-
-bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v)
-{
-	const struct series *s = &l->first;
-
-	for (size_t i = s->n; i > 0; i--) {
-		size_t at = place(s, i - 1);
-
-		if ((double)s->v[at] > limit)
+		if ((double)s->t[at] > until || (double)s->v[at] > limit)
 			continue;
 		*ret_t = (double)s->t[at];
 		*ret_v = (double)s->v[at];
@@ -293,7 +277,8 @@ static void note_start(struct track *t, const struct proc_sample *p,
 		t->trail->settled = 0; /* it was no longer new when it was first seen */
 	else if (age >= LONGEST_START_WINDOWS * window)
 		t->trail->settled = at;
-	else if (levels_until(&t->trail->memory, at - calm * (1 - CALM_EARLY), &since, &then) &&
+	else if (levels_latest(&t->trail->memory, at - calm * (1 - CALM_EARLY), INFINITY, &since,
+			       &then) &&
 		 !(t->memory_mb - then > CALM_FLOORS * config->memory_spike_floor_mb))
 		t->trail->settled = since; /* it has been calm for long enough */
 }

@@ -45,11 +45,9 @@ struct levels {
 bool levels_since(const struct levels *l, double since, double *ret_t, double *ret_v,
 		  double *ret_high_before);
 
-/* The latest at this time or earlier; false: there is none. */
-bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v);
-
-/* The latest value that is no larger than this; false: there is none. */
-bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v);
+/* The latest at this time or earlier whose value is no larger than this; false: there is none. */
+bool levels_latest(const struct levels *l, double until, double limit, double *ret_t,
+		   double *ret_v);
 
 /*
  * The least of each of SERIES_POINTS parts of the window: what a process always has,

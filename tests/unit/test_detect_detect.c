@@ -330,11 +330,11 @@ static void test_who_stops_looking_ends_all(void **state)
 		busy(&h, 10);
 		host_tick(&h);
 	}
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	assert_int_equal(changes.n, 1);
 	assert_int_equal(changes.items[0].change, EPISODE_CLEARED);
 	assert_int_equal(changes.items[0].episode->ended_wall_ns, h.snap.wall_ns);
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	assert_int_equal(changes.n, 0);
 	host_close(&h);
 }
