@@ -36,6 +36,12 @@ static bool is_usual_work(const struct track *p, double busy_seconds)
 	       !(used_seconds > UNUSUAL_FACTOR * job->usual_cpu_seconds);
 }
 
+/* Those like it, itself among them; none where nobody asked. */
+static struct kin kin_of(const struct tick *t, const struct track *p)
+{
+	return p->kin >= 0 ? t->relations->kin[p->kin] : (struct kin){ 0 };
+}
+
 static void add_text(struct finding *f, const char *more)
 {
 	size_t n = strlen(f->text);
@@ -48,6 +54,7 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 {
 	double duration = t->config->runaway_duration_seconds, seconds = t->now - p->busy;
 	double circling = t->now - fmax(p->busy, p->worked);
+	const struct kin kin = kin_of(t, p);
 	char usual[64] = "";
 	bool is_usual;
 	char shown[CHECKS_TIME_BYTES], waited[64] = "";
@@ -58,7 +65,9 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->value = p->wanted_percent;
 	if (!f64_known(p->busy))
 		return;
-	is_usual = is_usual_work(p, seconds) || (p->n_like > 0 && 2 * p->n_like_busy >= p->n_like);
+	/* Half of the others: it is busy itself, as all are that are judged. */
+	is_usual = is_usual_work(p, seconds) ||
+		   (seconds >= duration && kin.n_all > 1 && 2 * kin.n_busy > kin.n_all);
 	f->stand = is_usual ? STAND_CLEAR : STAND_BETWEEN;
 	if (circling < duration && seconds < LONG_FACTOR * duration)
 		return;
@@ -125,6 +134,7 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 {
 	double wait = t->config->io_stall_duration_seconds;
 	double duration = t->config->stuck_duration_seconds;
+	const struct kin kin = kin_of(t, p);
 
 	if (s->state == '?' || s->state == 'Z' || s->state == 'X' ||
 	    (s->state != 'T' && !u64_known(p->moved_bytes)))
@@ -138,8 +148,8 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 		find_stuck(t, p, s, p->in_state, duration, "has been stopped", f);
 		f->severity = SEVERITY_LOW;
 	} else if (u64_known(p->cpu_ns) && t->now - p->progressed >= duration &&
-		   p->n_children == 0 && p->n_like_moving > 0 &&
-		   p->n_like_moving * 2 >= p->n_like) {
+		   p->n_children == 0 && kin.n_moving > 0 &&
+		   kin.n_moving * 2 >= kin.n - 1) { /* of the others: it does not move */
 		find_stuck(t, p, s, p->progressed, duration,
 			   "has used no CPU and moved no byte, while others like it go on,", f);
 		f->severity = f->value >= 2 * duration ? SEVERITY_MEDIUM : SEVERITY_LOW;

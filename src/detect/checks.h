@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/map.h"
 #include "detect/track.h"
 #include "model/anomaly.h"
 #include "model/snapshot.h"
@@ -31,11 +32,33 @@ struct gpu_past {
 	bool has_brakes, has_celsius;  /* that was known once */
 };
 
+/*
+ * What a process alone does not show: who its zombies are, whether it has children to wait for, and
+ * whether others like it go on.
+ *
+ * That takes another walk through the processes, which is only done when a zombie or a process
+ * without progress is old enough to matter.
+ */
+
+/* Processes with the same parent and the same name. */
+struct kin {
+	uint64_t n, n_moving; /* of those that are no longer new */
+	uint64_t n_all, n_busy;
+};
+
+/* All zeros is empty. */
+struct relations {
+	struct map by_kin; /* hash -> index */
+	struct kin *kin;
+	size_t n_kin, cap_kin;
+};
+
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
 	const struct config_anomaly *config;
 	const struct snapshot *snap;
 	const struct host_past *past;
+	const struct relations *relations;
 	double now;
 	double step;	       /* since the last tick; NaN: this is the first */
 	double swap_rate;      /* MB per second, in and out; NaN */

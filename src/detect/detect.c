@@ -150,7 +150,11 @@ static struct evaluation begin_evaluation(struct detect *d, const struct snapsho
 	return (struct evaluation){
 		.d = d,
 		.snap = snap,
-		.tick = { .config = &d->config, .snap = snap, .now = now, .step = F64_UNKNOWN },
+		.tick = { .config = &d->config,
+			  .snap = snap,
+			  .now = now,
+			  .step = F64_UNKNOWN,
+			  .relations = &d->relations },
 	};
 }
 

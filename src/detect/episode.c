@@ -82,15 +82,6 @@ static void episode_write_name(struct episode *e, const struct subject *who, con
 			 (long long)who->attempt_id);
 }
 
-#define HASH_DIGITS 16
-
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One whose start is unknown is identified by its job as well, and so is one of the whole job. */
 static bool episode_is_of_process(const struct episode *e)
 {
@@ -114,8 +105,6 @@ static int episode_read_hash(const struct episode *e, uint64_t *ret)
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
 	const char *type = anomaly_type_name(e->worst.type);
 	const size_t n = strlen(type);
-	uint64_t h = 0;
-	size_t i;
 
 	/* Any program may have written the row. */
 	if (strncmp(e->name, type, n) != 0 || e->name[n] != '/' ||
@@ -126,11 +115,9 @@ static int episode_read_hash(const struct episode *e, uint64_t *ret)
 		return 0;
 	}
 	/* The middle part of the name is the hash, unless it is of a process with a known start. */
-	for (i = 0; i < HASH_DIGITS && digit(e->name[n + 1 + i]) >= 0; i++)
-		h = h << 4 | (uint64_t)digit(e->name[n + 1 + i]);
-	if (i < HASH_DIGITS || e->name[n + 1 + i] != '/')
+	if (strspn(e->name + n + 1, "0123456789abcdef") != 16 || e->name[n + 17] != '/')
 		return -EINVAL;
-	*ret = add_attempt(h, e->attempt_id);
+	*ret = add_attempt(strtoull(e->name + n + 1, NULL, 16), e->attempt_id);
 	return 0;
 }
 

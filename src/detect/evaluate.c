@@ -116,19 +116,18 @@ static uint64_t kin_key(const struct track *p, const struct proc_sample *s)
 	return hash_bytes(h, s->comm, strnlen(s->comm, sizeof(s->comm)));
 }
 
-static int find_kin(struct relations *r, uint64_t key, struct kin **ret)
+/* -1: no memory. */
+static int find_kin(struct relations *r, uint64_t key)
 {
 	uint64_t i;
 
-	if (!map_get(&r->by_kin, key, &i)) {
-		i = r->n_kin;
-		if (ARRAY_RESERVE(r->kin, r->cap_kin, r->n_kin + 1) < 0 ||
-		    map_put(&r->by_kin, key, i) < 0)
-			return -ENOMEM;
-		r->kin[r->n_kin++] = (struct kin){ 0 };
-	}
-	*ret = &r->kin[i];
-	return 0;
+	if (map_get(&r->by_kin, key, &i))
+		return (int)i;
+	if (ARRAY_RESERVE(r->kin, r->cap_kin, r->n_kin + 1) < 0 ||
+	    map_put(&r->by_kin, key, r->n_kin) < 0)
+		return -1;
+	r->kin[r->n_kin] = (struct kin){ 0 };
+	return (int)r->n_kin++;
 }
 
 static bool is_moving(const struct tick *t, const struct track *p)
@@ -147,7 +146,6 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 {
 	const struct snapshot *s = t->snap;
 	bool is_needed = false;
-	struct kin *kin;
 
 	for (size_t i = 0; !is_needed && i < ts->n; i++)
 		is_needed = ts->items[i].seen_tick == ts->tick &&
@@ -161,6 +159,7 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
 		struct track *parent = p ? detect_tracks_by_pid(ts, p->ppid) : NULL;
 		bool has_parent = parent && parent->seen_tick == ts->tick;
+		struct kin *kin;
 
 		if (!p)
 			continue;
@@ -175,8 +174,10 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 		}
 		if (p->state == 'Z')
 			continue;
-		if (find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
+		p->kin = find_kin(r, kin_key(p, &s->processes[i]));
+		if (p->kin < 0)
 			return -ENOMEM;
+		kin = &r->kin[p->kin];
 		kin->n_all++;
 		kin->n_busy += is_busy(t, p, BUSY_LIKE);
 		/* One that is new has not gone on while others stood still. */
@@ -184,20 +185,6 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 			continue;
 		kin->n++;
 		kin->n_moving += is_moving(t, p);
-	}
-	for (size_t i = 0; i < s->n_processes; i++) {
-		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
-
-		if (!p || (!is_still(t, p) && !is_busy(t, p, 1)) ||
-		    find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
-			continue;
-		if (is_busy(t, p, 1)) {
-			p->n_like = kin->n_all - 1;
-			p->n_like_busy = kin->n_busy - 1;
-			continue;
-		}
-		p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
-		p->n_like_moving = kin->n_moving;
 	}
 	return 0;
 }

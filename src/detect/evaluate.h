@@ -26,27 +26,6 @@ struct early_kills {
 	uint64_t n_more; /* of any job */
 };
 
-/*
- * What a process alone does not show: who its zombies are, whether it has children to wait for, and
- * whether others like it go on.
- *
- * That takes another walk through the processes, which is only done when a zombie or a process
- * without progress is old enough to matter.
- */
-
-/* Processes with the same parent and the same name. */
-struct kin {
-	uint64_t n, n_moving; /* of those that are no longer new */
-	uint64_t n_all, n_busy;
-};
-
-/* All zeros is empty. */
-struct relations {
-	struct map by_kin; /* hash -> index */
-	struct kin *kin;
-	size_t n_kin, cap_kin;
-};
-
 struct detect {
 	struct config_anomaly config;
 	enum detect_scope scope;

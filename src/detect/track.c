@@ -385,7 +385,8 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 		t->sheet_num = p->sheet_num;
 	if (!is_new)
 		t->n_zombies_before = t->n_zombies;
-	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = t->n_like_busy = 0;
+	t->n_zombies = t->n_children = 0;
+	t->kin = -1;
 	if (p->state != t->state) {
 		t->state = p->state;
 		t->in_state = now;
@@ -659,6 +660,7 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 		.in_state = now,
 		.without_job = F64_UNKNOWN,
 		.state = p->state,
+		.kin = -1,
 		.sheet_num = SHEET_NONE,
 		.cpu_ns = U64_UNKNOWN,
 		.wait_ns = U64_UNKNOWN,

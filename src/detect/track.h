@@ -199,7 +199,8 @@ struct track {
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 
 	/* At this tick, where somebody asked for them. */
-	uint64_t n_zombies, n_children, n_like, n_like_moving, n_like_busy;
+	uint64_t n_zombies, n_children;
+	int kin;	     /* of struct relations; -1: not known */
 	struct trail *trail; /* NULL: it is new */
 };
 
