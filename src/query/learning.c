@@ -158,9 +158,7 @@ static int by_class(const void *a, const void *b)
 {
 	const struct older *x = a, *y = b;
 
-	if (x->class_key != y->class_key)
-		return x->class_key > y->class_key ? 1 : -1;
-	return (x->frozen_wall_ns > y->frozen_wall_ns) - (x->frozen_wall_ns < y->frozen_wall_ns);
+	return COMPARE(x->class_key, y->class_key) ?: COMPARE(x->frozen_wall_ns, y->frozen_wall_ns);
 }
 
 /* ret has room for all patterns; returns how many classes there are. */

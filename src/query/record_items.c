@@ -279,11 +279,7 @@ static int compare_entries(const void *left, const void *right)
 {
 	const struct entry *l = left, *r = right;
 
-	if (l->wall_ns != r->wall_ns)
-		return l->wall_ns < r->wall_ns ? -1 : 1;
-	if (l->rank != r->rank)
-		return l->rank - r->rank;
-	return COMPARE(l->order, r->order);
+	return COMPARE(l->wall_ns, r->wall_ns) ?: COMPARE(l->rank, r->rank) ?: COMPARE(l->order, r->order);
 }
 
 static int load(struct records *t)
