@@ -29,7 +29,6 @@ struct detect *detect_free(struct detect *d)
 	host_past_release(&d->host_past);
 	episodes_release(&d->episodes);
 	free(d->track_of);
-	free(d->changes);
 	free(d);
 	return NULL;
 }
@@ -78,25 +77,9 @@ static void begin_boot(struct evaluation *w)
 }
 
 /* Returns the first failure. */
-static int hand_out(struct evaluation *w, struct detect_changes *ret)
+static int hand_out(const struct evaluation *w, struct detect_changes *ret)
 {
-	struct detect *d = w->d;
-	const struct episodes *es = &d->episodes;
-
-	if (ARRAY_RESERVE(d->changes, d->cap_changes, es->n_changes) < 0) {
-		evaluation_note_failure(w, -ENOMEM);
-		return w->r;
-	}
-	for (size_t i = 0; i < es->n_changes; i++) {
-		const struct changed *c = &es->changes[i];
-
-		d->changes[i] = (struct detect_change){ c->change, c->episode, { F64_UNKNOWN, 0 } };
-		if (c->change == EPISODE_BEGAN && c->episode->worst.job_id)
-			d->changes[i].wish =
-				(struct detect_wish){ d->config.evidence_interval_seconds,
-						      d->config.evidence_duration_seconds };
-	}
-	*ret = (struct detect_changes){ d->changes, es->n_changes };
+	*ret = (struct detect_changes){ w->d->episodes.changes, w->d->episodes.n_changes };
 	return w->r;
 }
 

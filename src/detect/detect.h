@@ -83,19 +83,9 @@ struct detect_news {
 	size_t n_usual;
 };
 
-/*
- * More evidence: sampling the processes of the job this often for so long, and recording the
- * culprit's system calls and open files. It is for the caller to do so, or not.
- */
-struct detect_wish {
-	double interval_seconds;
-	double duration_seconds; /* 0: there is no wish */
-};
-
 struct detect_change {
 	enum episode_change change;
 	const struct episode *episode;
-	struct detect_wish wish;
 };
 
 struct detect_changes {

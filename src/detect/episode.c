@@ -8,7 +8,6 @@
 
 #include "base/map.h"
 #include "base/unknown.h"
-#include "detect/detect.h"
 #include "detect/host_past.h"
 
 /* ---- names ---- */
@@ -128,7 +127,7 @@ static int episode_read_hash(const struct episode *e, uint64_t *ret)
 #define SILENCE_SECONDS 600 /* after which an episode that cannot be measured any more is over */
 
 /* The one that runs; NULL. */
-static struct running *episodes_find(struct episodes *es, uint64_t hash)
+static struct running *episodes_find(const struct episodes *es, uint64_t hash)
 {
 	for (size_t i = 0; i < es->n; i++)
 		if (es->items[i]->hash == hash && !es->items[i]->is_over)
@@ -141,7 +140,7 @@ static int add_change(struct episodes *es, enum episode_change change, const str
 {
 	if (ARRAY_RESERVE(es->changes, es->cap_changes, es->n_changes + 1) < 0)
 		return -ENOMEM;
-	es->changes[es->n_changes++] = (struct changed){ change, &r->e };
+	es->changes[es->n_changes++] = (struct detect_change){ change, &r->e };
 	return 0;
 }
 
@@ -502,18 +501,12 @@ int episodes_note(struct episodes *es, const struct tick *m, const struct check 
 	return ret < 0 ? ret : episodes_find(es, hash) != NULL;
 }
 
-bool episodes_last(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		   const struct subject *who)
-{
-	return episodes_find(es, episode_hash(type, who, m->snap->boot_id)) != NULL;
-}
-
-double episodes_peak(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		     const struct subject *who)
+const struct episode *episodes_last(const struct episodes *es, const struct tick *m,
+				    enum anomaly_type type, const struct subject *who)
 {
 	const struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 
-	return r ? r->e.peak_value : 0;
+	return r ? &r->e : NULL;
 }
 
 void episodes_begin_tick(struct episodes *es)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "detect/checks.h"
+#include "detect/detect.h"
 #include "model/anomaly.h"
 
 #define EPISODES_MAX 256
@@ -70,17 +71,12 @@ struct remembered {
 	double ended, hold;
 };
 
-struct changed {
-	enum episode_change change;
-	const struct episode *episode;
-};
-
 struct episodes {
 	struct running *items[EPISODES_MAX];
 	size_t n;
 	struct remembered past[EPISODES_REMEMBERED];
 	size_t next_past;
-	struct changed *changes; /* of this tick; their episodes are valid until the next */
+	struct detect_change *changes; /* of this tick; their episodes are valid until the next */
 	size_t n_changes, cap_changes;
 	uint64_t n_dropped; /* for want of room, ever */
 	bool has_host;	    /* what the host is doing was found out at this tick */
@@ -103,13 +99,9 @@ int episodes_note(struct episodes *es, const struct tick *m, const struct check 
 /* One that was counted with another will have an episode of its own. */
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who);
 
-/* Whether one does. */
-bool episodes_last(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		   const struct subject *who);
-
-/* The worst value of what lasts; 0: nothing does. */
-double episodes_peak(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		     const struct subject *who);
+/* The one that lasts; NULL: none does. */
+const struct episode *episodes_last(const struct episodes *es, const struct tick *m,
+				    enum anomaly_type type, const struct subject *who);
 
 /* The process is gone, since then: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,

@@ -536,6 +536,7 @@ void evaluate_host(struct evaluation *w, const struct detect_news *news)
 	uint64_t n_known = w->d->early.n + w->d->early.n_more + news->n_kills_elsewhere;
 	double step = f64_known(w->tick.step) ? w->tick.step : 0;
 	const struct subject host = { .kind = OF_HOST, .sheet_num = SHEET_NONE, .gpu = -1 };
+	const struct episode *told;
 	struct finding f;
 
 	/*
@@ -565,8 +566,8 @@ void evaluate_host(struct evaluation *w, const struct detect_news *news)
 			evaluation_note(w, &checks[k], &who, &f, NULL, NULL);
 		}
 	}
-	w->tick.host_kills_before =
-		episodes_peak(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &host);
+	told = episodes_last(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &host);
+	w->tick.host_kills_before = told ? told->peak_value : 0;
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_host)
 			continue;

@@ -41,8 +41,6 @@ struct detect {
 	struct detect_looks looks[N_ANOMALY_TYPES];
 	size_t *track_of; /* of each process of the tick */
 	size_t cap_track_of;
-	struct detect_change *changes;
-	size_t cap_changes;
 };
 
 #define EVALUATION_KILLING 16

@@ -259,14 +259,16 @@ static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
 	const struct cgroup_at_hand at = { w, c->path };
 	struct subject of_cgroup = subject_of_pressure(w, c, past);
 	const struct subject of_kills = subject_of_kills(w, c->path, past);
+	const struct episode *told;
 	struct finding f;
 
 	w->tick.cgroup = past;
 	of_cgroup.blame = blame_memory;
 	of_cgroup.blame_ctx = &at;
-	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
-		w->tick.cgroup_kills_before =
-			episodes_peak(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &of_kills);
+	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0) {
+		told = episodes_last(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &of_kills);
+		w->tick.cgroup_kills_before = told ? told->peak_value : 0;
+	}
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_cgroup)
 			continue;
