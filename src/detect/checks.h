@@ -132,9 +132,14 @@ const char *checks_unit(const char *name);
 
 /* ---- for the checks ---- */
 
-/* "40 s", "12 min", "3.5 h", "2 days". Returns text. */
-#define CHECKS_TIME_BYTES 24
-const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES]);
+/* Appends to its text. */
+__attribute__((format(printf, 2, 3))) void finding_add(struct finding *f, const char *format, ...);
+
+/* "40 s", "12 min", "3.5 h", "2 days". */
+struct time_text {
+	char text[24];
+};
+struct time_text checks_time(double seconds);
 
 /* checks.c */
 process_check check_memory_spike, check_memory_leak;

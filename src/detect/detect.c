@@ -66,8 +66,7 @@ static void begin_boot(struct evaluation *w)
 	if (!w->snap->boot_id[0] || strcmp(d->boot_id, w->snap->boot_id) == 0)
 		return;
 	if (d->last_ns != 0 && d->boot_id[0])
-		evaluation_note_failure(w,
-					episodes_end_all(&d->episodes, &w->tick, EPISODE_BOOTED));
+		evaluation_fail(w, episodes_end_all(&d->episodes, &w->tick, EPISODE_BOOTED));
 	detect_tracks_reset(&d->tracks);
 	host_past_release(&d->host_past);
 	host_past_init(&d->host_past);
@@ -106,7 +105,7 @@ static bool take_step(struct evaluation *w, uint64_t now_ns)
 	if (d->last_ns != 0 && now_ns < d->last_ns &&
 	    (double)(d->last_ns - now_ns) / 1e9 > GAP_SECONDS) {
 		/* Only of a recording without another clock than the wall's. */
-		evaluation_note_failure(
+		evaluation_fail(
 			w, episodes_end_all(&w->d->episodes, &w->tick, "the clock was set back"));
 		forget_past(w);
 		w->d->last_ns = 0;
@@ -159,7 +158,7 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 		evaluate_host(&w, news);
 	else
 		host_past_pass_kills(&d->host_past, w.snap);
-	evaluation_note_failure(&w, episodes_end_tick(&d->episodes, &w.tick));
+	evaluation_fail(&w, episodes_end_tick(&d->episodes, &w.tick));
 	d->early = (struct early_kills){ 0 };
 	evaluation_release(&w);
 	host_past_end(&d->host_past, &w.tick);
@@ -219,7 +218,7 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 			evaluate_last_jobs(&w);
 		last.wall_ns = w.d->last_wall_ns;
 	}
-	evaluation_note_failure(&w, episodes_end_all(&d->episodes, &w.tick, EPISODE_UNWATCHED));
+	evaluation_fail(&w, episodes_end_all(&d->episodes, &w.tick, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
 	return hand_out(&w, ret);
 }

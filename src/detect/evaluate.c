@@ -11,7 +11,7 @@
 #include "base/unknown.h"
 #include "detect/check_ranks.h"
 
-void evaluation_note_failure(struct evaluation *w, int r)
+void evaluation_fail(struct evaluation *w, int r)
 {
 	if (r < 0 && w->r == 0)
 		w->r = r;
@@ -50,7 +50,7 @@ bool evaluation_note(struct evaluation *w, const struct check *check, const stru
 {
 	int r = episodes_note(&w->d->episodes, &w->tick, check, who, f, burst, ret_muted);
 
-	evaluation_note_failure(w, r);
+	evaluation_fail(w, r);
 	return r > 0;
 }
 
@@ -267,17 +267,15 @@ static void evaluate_process_end(void *ctx, const struct track *p)
 
 	for (enum anomaly_type type = 0; p->active && type < N_ANOMALY_TYPES; type++)
 		if (p->active & 1u << type)
-			evaluation_note_failure(w,
-						episodes_end(&w->d->episodes, &w->tick, type, &who,
-							     end_ns, EPISODE_PROCESS_ENDED));
+			evaluation_fail(w, episodes_end(&w->d->episodes, &w->tick, type, &who,
+							end_ns, EPISODE_PROCESS_ENDED));
 }
 
 static void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;
 
-	evaluation_note_failure(
-		w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
+	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
 }
 
 /* The end of a process that is left is not known. */
@@ -403,7 +401,7 @@ static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 		if (is_elsewhere(news, progress->attempt_id))
 			continue;
 		if (detect_tracks_job(ts, progress->job_id, progress->attempt_id, &job) < 0) {
-			evaluation_note_failure(w, -ENOMEM);
+			evaluation_fail(w, -ENOMEM);
 			continue;
 		}
 		job->seen_tick = ts->tick;
@@ -475,7 +473,7 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 
 	begin_jobs(w, news);
 	if (ARRAY_RESERVE(d->track_of, d->cap_track_of, w->snap->n_processes) < 0) {
-		evaluation_note_failure(w, -ENOMEM);
+		evaluation_fail(w, -ENOMEM);
 		return;
 	}
 	host_past_see_cgroups(&d->host_past, w->snap);
@@ -489,18 +487,16 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		d->track_of[i] = TRACK_NONE;
 		if (p->job_id && is_left_out)
 			continue;
-		evaluation_note_failure(w,
-					detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
-							     before, &d->track_of[i]));
+		evaluation_fail(w, detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
+							before, &d->track_of[i]));
 		if (d->track_of[i] != TRACK_NONE && p->job_id && p->rank != RANK_NONE) {
 			struct track *track = &d->tracks.items[d->track_of[i]];
 
-			evaluation_note_failure(w, rank_watch_add(&track->job->ranks, p));
+			evaluation_fail(w, rank_watch_add(&track->job->ranks, p));
 		}
 	}
-	evaluation_note_failure(w,
-				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
-	evaluation_note_failure(w, episodes_meet(&d->episodes, &w->tick, &d->tracks));
+	evaluation_fail(w, relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
+	evaluation_fail(w, episodes_meet(&d->episodes, &w->tick, &d->tracks));
 	evaluate_homes(w);
 	for (size_t i = 0; i < w->snap->n_processes; i++) {
 		const size_t at = d->track_of[i];
@@ -513,7 +509,7 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		struct job_track *job = ts->jobs[i];
 
 		if (job->ranks)
-			evaluation_note_failure(w, rank_watch_end_tick(job->ranks, &w->tick));
+			evaluation_fail(w, rank_watch_end_tick(job->ranks, &w->tick));
 		for (size_t k = 0; k < n_checks; k++)
 			if (checks[k].of_job)
 				check_job(w, &checks[k], job);
@@ -618,7 +614,7 @@ static void note_kill(struct evaluation *w, const struct proc_event *ev)
 	bool is_muted;
 
 	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
-		evaluation_note_failure(w, -ENOMEM);
+		evaluation_fail(w, -ENOMEM);
 	finding_clear(&f);
 	find_oom(ev, victim, &f);
 	kills_is_late(&w->d->host_past.kills, w->tick.now, at);
@@ -672,7 +668,7 @@ static void note_sigkill(struct evaluation *w, const struct proc_event *ev)
 	if (!ev->job_id || ev->status.signal != SIGKILL)
 		return;
 	if (detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
-		evaluation_note_failure(w, -ENOMEM);
+		evaluation_fail(w, -ENOMEM);
 	else
 		job->lost_tick = w->d->tracks.tick + 1; /* which is about to begin */
 }
@@ -684,8 +680,7 @@ static const struct proc_sample *find_sample(struct evaluation *w, const struct 
 	uint64_t at;
 
 	for (size_t i = 0; !w->has_by_pid && i < w->snap->n_processes; i++)
-		evaluation_note_failure(
-			w, map_put(&w->by_pid, (uint64_t)w->snap->processes[i].key.pid, i));
+		evaluation_fail(w, map_put(&w->by_pid, (uint64_t)w->snap->processes[i].key.pid, i));
 	w->has_by_pid = true;
 	if (!map_get(&w->by_pid, (uint64_t)key->pid, &at))
 		return NULL;
@@ -724,9 +719,9 @@ void evaluate_events(struct evaluation *w, const struct detect_news *news)
 			const struct proc_sample *p = ev->job_id ? find_sample(w, &ev->key) : NULL;
 
 			if (p && u64_known(p->key.start_ticks))
-				evaluation_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev,
-									       w->tick.now,
-									       moment_of(w, ev)));
+				evaluation_fail(w,
+						detect_tracks_adopt(&w->d->tracks, p, ev,
+								    w->tick.now, moment_of(w, ev)));
 		}
 		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
 			note_death(w, ev);

@@ -73,7 +73,7 @@ struct evaluation {
 	int r; /* the first failure */
 };
 
-void evaluation_note_failure(struct evaluation *w, int r);
+void evaluation_fail(struct evaluation *w, int r);
 
 /* Statistics for detect_looks_of(). */
 void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f);

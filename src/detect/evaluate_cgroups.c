@@ -96,7 +96,7 @@ static void count_events(struct evaluation *w, const struct detect_news *news)
 
 		if (map_put(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id),
 			    0) < 0)
-			evaluation_note_failure(w, -ENOMEM);
+			evaluation_fail(w, -ENOMEM);
 	}
 	for (size_t i = 0; i < early->n; i++)
 		add_kill(w, early->jobs[i]);
