@@ -31,9 +31,9 @@ static bool is_usual_work(const struct track *p, double busy_seconds)
 	const struct job_track *job = p->job;
 	double used_seconds = u64_to_seconds(u64_delta(p->cpu_ns, p->calm_cpu_ns));
 
-	return job->cpu_percent <= USUAL_FACTOR * job->usual_cpu_percent &&
-	       !(busy_seconds > UNUSUAL_FACTOR * job->usual_wall_seconds) &&
-	       !(used_seconds > UNUSUAL_FACTOR * job->usual_cpu_seconds);
+	return job->cpu_percent <= USUAL_FACTOR * job->usual.cpu_percent &&
+	       !(busy_seconds > UNUSUAL_FACTOR * job->usual.wall_seconds) &&
+	       !(used_seconds > UNUSUAL_FACTOR * job->usual.cpu_seconds);
 }
 
 /* Those like it, itself among them; none where nobody asked. */
@@ -69,7 +69,7 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->stand = STAND_OVER;
 	f->threshold = t->config->runaway_cpu_threshold;
 	f->before = p->calm_percent;
-	f->severity = p->job->cpu_percent >= UNUSUAL_FACTOR * p->job->usual_cpu_percent
+	f->severity = p->job->cpu_percent >= UNUSUAL_FACTOR * p->job->usual.cpu_percent
 			      ? SEVERITY_HIGH
 		      : circling >= LONG_FACTOR * duration ? SEVERITY_MEDIUM
 							   : SEVERITY_LOW;
@@ -92,8 +92,8 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 		    t->config->runaway_cpu_threshold);
 	if (circling >= duration)
 		finding_add(f, ", and has read, written and touched nothing new");
-	if (f64_known(p->job->usual_cpu_percent))
-		finding_add(f, "; jobs of its kind use %.0f %% at most", p->job->usual_cpu_percent);
+	if (f64_known(p->job->usual.cpu_percent))
+		finding_add(f, "; jobs of its kind use %.0f %% at most", p->job->usual.cpu_percent);
 }
 
 /* ---- stuck process ----

@@ -177,7 +177,7 @@ static enum severity judge_spike(double growth_mb, double limit_mb, double secon
 /* What does not fit here is no comfort, however often it did elsewhere. */
 static bool is_usual(const struct tick *t, const struct track *p, const struct proc_sample *s)
 {
-	double usual_mb = u64_to_mb(p->job->usual_rss_bytes);
+	double usual_mb = u64_to_mb(p->job->usual.rss_bytes);
 
 	return p->memory_mb <= usual_mb * NEW_PEAK && /* false where it is unknown */
 	       !(usual_mb >= checks_limit_mb(t, s));

@@ -160,7 +160,7 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 		host_past_pass_kills(&d->host_past, w.snap);
 	evaluation_fail(&w, episodes_end_tick(&d->episodes, &w.tick));
 	d->early = (struct early_kills){ 0 };
-	evaluation_release(&w);
+	map_release(&w.by_pid);
 	host_past_end(&d->host_past, &w.tick);
 	d->last_ns = now_ns;
 	d->last_wall_ns = news->snap->wall_ns;
@@ -171,7 +171,6 @@ int detect_note_kills(struct detect *d, const struct detect_news *news, struct d
 {
 	struct evaluation w = begin_evaluation(d, news->snap, time_of(news->snap));
 
-	*ret = (struct detect_changes){ 0 };
 	if (d->scope & DETECT_JOBS)
 		evaluate_kills(&w, news);
 	return hand_out(&w, ret);
@@ -188,18 +187,54 @@ static struct evaluation begin_last_evaluation(struct detect *d, struct snapshot
 	return begin_evaluation(d, last, d->last_ns + AFTER_LAST_NS);
 }
 
-int detect_leave_job(struct detect *d, const struct detect_job *job,
+/* The job and its processes are forgotten with the next tick, which finds nothing of them that
+ * lasts. */
+int detect_leave_job(struct detect *d, const struct detect_job *left,
 		     const struct detect_ending *ending, struct detect_changes *ret)
 {
 	struct snapshot last;
 	struct evaluation w = begin_last_evaluation(d, &last);
+	const struct job_track *job =
+		detect_tracks_find_job(&d->tracks, left->job_id, left->attempt_id);
 
-	*ret = (struct detect_changes){ 0 };
 	if (u64_known(ending->wall_ns)) /* which may be before the last tick */
 		last.wall_ns = ending->wall_ns;
 	evaluate_deaths(&w, ending->events, ending->n_events);
-	evaluate_left_job(&w, job);
+	/* Active episodes, and not processes: there are far fewer. */
+	for (size_t i = 0; job && i < d->episodes.n; i++) {
+		const struct running *r = d->episodes.items[i];
+		const struct track *p;
+
+		if (r->is_over || !r->is_of_process ||
+		    !episode_is_of(&r->e, job->job_id, job->attempt_id))
+			continue;
+		p = detect_tracks_by_pid(&d->tracks, (pid_t)r->e.worst.pid);
+		if (p && p->is_dead && p->key.start_ticks == r->e.worst.start_ticks)
+			evaluate_process_end(&w, p);
+	}
+	if (job)
+		evaluate_job_end(&w, job);
 	return hand_out(&w, ret);
+}
+
+/* Episodes end at the time of the snapshot: here that of the job's end. */
+static void end_job(struct evaluation *w, const struct detect_ending *ending, struct snapshot *last)
+{
+	struct tracks *ts = &w->d->tracks;
+
+	evaluate_deaths(w, ending->events, ending->n_events);
+	last->wall_ns = u64_max_known(ending->wall_ns, w->d->last_wall_ns);
+	for (size_t i = 0; i < ts->n; i++) {
+		struct track *p = &ts->items[i];
+
+		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : last->wall_ns;
+		if (p->is_dead ||
+		    !ending->leaves_processes) /* the end of one that is left is unknown */
+			evaluate_process_end(w, p);
+	}
+	for (size_t i = 0; u64_known(ending->wall_ns) && i < ts->n_jobs; i++)
+		evaluate_job_end(w, ts->jobs[i]);
+	last->wall_ns = w->d->last_wall_ns;
 }
 
 int detect_end_job(struct detect *d, const struct detect_ending *ending, struct detect_changes *ret)
@@ -207,17 +242,9 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 	struct snapshot last;
 	struct evaluation w = begin_last_evaluation(d, &last);
 
-	*ret = (struct detect_changes){ 0 };
 	evaluate_last_kills(&w);
-	if (ending) {
-		/* Episodes end at the time of the snapshot: here that of the job's end. */
-		evaluate_deaths(&w, ending->events, ending->n_events);
-		last.wall_ns = u64_max_known(ending->wall_ns, w.d->last_wall_ns);
-		evaluate_last_processes(&w, ending->leaves_processes);
-		if (u64_known(ending->wall_ns))
-			evaluate_last_jobs(&w);
-		last.wall_ns = w.d->last_wall_ns;
-	}
+	if (ending)
+		end_job(&w, ending, &last);
 	evaluation_fail(&w, episodes_end_all(&d->episodes, &w.tick, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
 	return hand_out(&w, ret);

@@ -17,11 +17,6 @@ void evaluation_fail(struct evaluation *w, int r)
 		w->r = r;
 }
 
-void evaluation_release(struct evaluation *w)
-{
-	map_release(&w->by_pid);
-}
-
 void finding_clear(struct finding *f)
 {
 	f->stand = STAND_UNKNOWN;
@@ -256,8 +251,7 @@ const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snap
 
 /* ---- what is over with its process or job ---- */
 
-/* At the time of its exit event, or of the first tick without it. */
-static void evaluate_process_end(void *ctx, const struct track *p)
+void evaluate_process_end(void *ctx, const struct track *p)
 {
 	struct evaluation *w = ctx;
 	const struct subject who = subject_of_process(p, NULL);
@@ -271,57 +265,11 @@ static void evaluate_process_end(void *ctx, const struct track *p)
 							end_ns, EPISODE_PROCESS_ENDED));
 }
 
-static void evaluate_job_end(void *ctx, const struct job_track *job)
+void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;
 
 	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
-}
-
-/* The end of a process that is left is not known. */
-void evaluate_last_processes(struct evaluation *w, bool leaves_processes)
-{
-	struct tracks *ts = &w->d->tracks;
-
-	for (size_t i = 0; i < ts->n; i++) {
-		struct track *p = &ts->items[i];
-
-		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : w->snap->wall_ns;
-		if (p->is_dead || !leaves_processes)
-			evaluate_process_end(w, p);
-	}
-}
-
-void evaluate_last_jobs(struct evaluation *w)
-{
-	const struct tracks *ts = &w->d->tracks;
-
-	for (size_t i = 0; i < ts->n_jobs; i++)
-		evaluate_job_end(w, ts->jobs[i]);
-}
-
-/* Both are forgotten with the next tick, which finds nothing of them that lasts. */
-void evaluate_left_job(struct evaluation *w, const struct detect_job *left)
-{
-	const struct job_track *job =
-		detect_tracks_find_job(&w->d->tracks, left->job_id, left->attempt_id);
-	const struct episodes *es = &w->d->episodes;
-
-	if (!job)
-		return;
-	/* Active episodes, and not processes: there are far fewer. */
-	for (size_t i = 0; i < es->n; i++) {
-		const struct running *r = es->items[i];
-		const struct track *p;
-
-		if (r->is_over || !r->is_of_process ||
-		    !episode_is_of(&r->e, job->job_id, job->attempt_id))
-			continue;
-		p = detect_tracks_by_pid(&w->d->tracks, (pid_t)r->e.worst.pid);
-		if (p && p->is_dead && p->key.start_ticks == r->e.worst.start_ticks)
-			evaluate_process_end(w, p);
-	}
-	evaluate_job_end(w, job);
 }
 
 /* ---- processes ---- */
@@ -411,10 +359,8 @@ static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 		if (detect_tracks_job(ts, news->usual[i].job_id, news->usual[i].attempt_id, &job) <
 		    0)
 			continue;
-		job->usual_cpu_percent = news->usual[i].cpu_percent;
-		job->usual_wall_seconds = news->usual[i].wall_seconds;
-		job->usual_cpu_seconds = news->usual[i].cpu_seconds;
-		job->usual_rss_bytes = news->usual[i].rss_bytes;
+		job->usual = news->usual[i];
+		job->usual.job_id = NULL; /* borrowed */
 	}
 }
 
@@ -704,7 +650,6 @@ void evaluate_kills(struct evaluation *w, const struct detect_news *news)
 		else
 			w->d->early.n_more++;
 	}
-	evaluation_release(w);
 }
 
 void evaluate_events(struct evaluation *w, const struct detect_news *news)

@@ -88,9 +88,6 @@ void finding_clear(struct finding *f);
 /* The culprit of an episode of a job or cgroup; NULL: none is known. */
 void subject_blame(struct subject *who, const struct track *culprit);
 
-/* Frees what the steps have made. */
-void evaluation_release(struct evaluation *w);
-
 /* Events since the last tick: OOM kills, exits and orphans. */
 void evaluate_events(struct evaluation *w, const struct detect_news *news);
 
@@ -104,15 +101,9 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news);
 /* The host and its GPUs. */
 void evaluate_host(struct evaluation *w, const struct detect_news *news);
 
-/*
- * After the last tick: episodes of processes that are known to have ended, or of all where none is
- * left; then those of the jobs, which are over.
- */
-void evaluate_last_processes(struct evaluation *w, bool leaves_processes);
-void evaluate_last_jobs(struct evaluation *w);
-
-/* One of several jobs is over: with it those of its processes that are known to have ended. */
-void evaluate_left_job(struct evaluation *w, const struct detect_job *left);
+/* What is of it is over: at the time of its exit event, or of the first tick without it. */
+void evaluate_process_end(void *evaluation, const struct track *p);
+void evaluate_job_end(void *evaluation, const struct job_track *job);
 
 /* ---- evaluate_cgroups.c ---- */
 

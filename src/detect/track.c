@@ -583,10 +583,8 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 			.n_zombies_before = U64_UNKNOWN,
 			.cgroup_limit = U64_UNKNOWN,
 			.sheet_num = SHEET_NONE,
-			.usual_cpu_percent = F64_UNKNOWN,
-			.usual_wall_seconds = F64_UNKNOWN,
-			.usual_cpu_seconds = F64_UNKNOWN,
-			.usual_rss_bytes = U64_UNKNOWN,
+			.usual = { NULL, attempt_id, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN,
+				   U64_UNKNOWN },
 		};
 		if (!job->job_id || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
 			free_job(job);

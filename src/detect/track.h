@@ -15,6 +15,7 @@
 
 #include "base/config.h"
 #include "base/map.h"
+#include "detect/detect.h"
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
@@ -130,10 +131,7 @@ struct job_track {
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
 	double cpu_percent;	   /* sum of what is known at this tick */
-	double usual_cpu_percent;  /* at most, of jobs of its kind; NaN */
-	double usual_wall_seconds; /* that such a job takes; NaN */
-	double usual_cpu_seconds;  /* that it uses in all; NaN */
-	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
+	struct detect_usual usual; /* without its job_id */
 	struct rank_watch *ranks;  /* check_ranks.h; NULL: it has none */
 	struct burst bursts[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
