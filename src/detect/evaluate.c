@@ -646,7 +646,7 @@ void evaluate_kills(struct evaluation *w, const struct detect_news *news)
 		/* The counts of the next tick have it, and no event does then. */
 		if (ev->job_id && w->d->early.n < EVALUATION_EARLY)
 			w->d->early.jobs[w->d->early.n++] =
-				evaluation_hash_job(ev->job_id, ev->attempt_id);
+				host_past_hash_job(ev->job_id, ev->attempt_id);
 		else
 			w->d->early.n_more++;
 	}

@@ -21,7 +21,7 @@
 
 /* Kills that were reported between two ticks: the next tick finds them in the counts. */
 struct early_kills {
-	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see evaluation_hash_job() */
+	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see host_past_hash_job() */
 	size_t n;
 	uint64_t n_more; /* of any job */
 };
@@ -51,14 +51,6 @@ struct killing {
 	uint64_t n;
 };
 
-/* Kills that have events, counted in one walk through the events. */
-struct kill_news {
-	uint64_t n_anywhere;  /* of jobs that are in no cgroup that is known: a short one is killed
-				 before anybody has seen which it is in */
-	struct map by_job;    /* hash of the others -> how many */
-	uint64_t n_elsewhere; /* reported by another observer, of other jobs */
-};
-
 /* What the steps of a tick hand on. */
 struct evaluation {
 	struct detect *d;
@@ -67,7 +59,7 @@ struct evaluation {
 	struct killing killing[EVALUATION_KILLING]; /* the first so many */
 	size_t n_killing;
 	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
-	struct kill_news kills;	 /* of the events */
+	uint64_t n_anywhere;	 /* kills with events that may have been in any cgroup */
 	struct map by_pid;	 /* of the snapshot, where somebody asked: pid -> its place */
 	bool has_by_pid;
 	int r; /* the first failure */
@@ -106,8 +98,6 @@ void evaluate_process_end(void *evaluation, const struct track *p);
 void evaluate_job_end(void *evaluation, const struct job_track *job);
 
 /* ---- evaluate_cgroups.c ---- */
-
-uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id);
 
 /* Which job each cgroup is of, and how many processes there is room for. */
 void evaluate_homes(struct evaluation *w);

@@ -65,48 +65,37 @@ static bool are_nested(const char *a, const char *b)
 					       shorter == 0 || longer[shorter - 1] == '/');
 }
 
-uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id)
+/* May have been in any cgroup of that job. One of a job whose cgroup is not known: in any at all.
+ */
+static void add_kill(struct evaluation *w, uint64_t job)
 {
-	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
-			  strlen(job_id));
+	struct host_past *s = &w->d->host_past;
+	bool is_known = false;
+
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		s->cgroups[i].n_events += s->cgroups[i].job == job;
+		is_known |= s->cgroups[i].job == job;
+	}
+	w->n_anywhere += !is_known;
 }
 
-static void add_kill(struct evaluation *w, uint64_t hash)
-{
-	uint64_t n;
-
-	if (!map_get(&w->kills.by_job, hash, &n))
-		w->kills.n_anywhere++;
-	else
-		map_put(&w->kills.by_job, hash, n + 1); /* replaces: needs no memory */
-}
-
-/* Jobs that are in a cgroup come first, with none; then each event is counted once. */
+/* Kills that have events. */
 static void count_events(struct evaluation *w, const struct detect_news *news)
 {
-	const struct host_past *s = &w->d->host_past;
 	const struct early_kills *early = &w->d->early;
-	const bool has_any = news->n_events + w->d->early.n > 0;
 
-	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more,
-				       .by_job = MAP_INIT,
-				       .n_elsewhere = news->n_kills_elsewhere };
-	for (size_t i = 0; has_any && i < s->n_cgroups; i++) {
-		const struct cgroup_past *past = &s->cgroups[i];
-
-		if (map_put(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id),
-			    0) < 0)
-			evaluation_fail(w, -ENOMEM);
-	}
+	for (size_t i = 0; i < w->d->host_past.n_cgroups; i++)
+		w->d->host_past.cgroups[i].n_events = 0;
+	w->n_anywhere = early->n_more;
 	for (size_t i = 0; i < early->n; i++)
 		add_kill(w, early->jobs[i]);
 	for (size_t i = 0; i < news->n_events; i++) {
 		const struct proc_event *ev = &news->events[i];
 
 		if (ev->type == EVENT_OOM && ev->job_id)
-			add_kill(w, evaluation_hash_job(ev->job_id, ev->attempt_id));
+			add_kill(w, host_past_hash_job(ev->job_id, ev->attempt_id));
 		else if (ev->type == EVENT_OOM)
-			w->kills.n_anywhere++;
+			w->n_anywhere++;
 	}
 }
 
@@ -122,14 +111,11 @@ static bool are_kills_of_job(const struct evaluation *w, const struct cgroup_pas
 }
 
 /* That may have been in this one; those of other jobs only if it has lost no process itself. */
-static uint64_t count_known(const struct evaluation *w, const struct cgroup_past *past)
+static uint64_t count_known(const struct evaluation *w, const struct detect_news *news,
+			    const struct cgroup_past *past)
 {
-	uint64_t n = 0;
-
-	map_get(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id), &n);
-	if (!are_kills_of_job(w, past))
-		n += w->kills.n_elsewhere;
-	return w->kills.n_anywhere + n;
+	return w->n_anywhere + past->n_events +
+	       (are_kills_of_job(w, past) ? 0 : news->n_kills_elsewhere);
 }
 
 /* Those that cgroups above and below have counted, which came before it. */
@@ -144,7 +130,8 @@ static uint64_t count_nested(const struct evaluation *w, size_t at)
 }
 
 /* The last known count is kept while it cannot be read. */
-static uint64_t settle(struct evaluation *w, size_t at, struct cgroup_past *past)
+static uint64_t settle(struct evaluation *w, const struct detect_news *news, size_t at,
+		       struct cgroup_past *past)
 {
 	const struct cgroup_sample *c = &w->snap->cgroups[at];
 	uint64_t n = u64_delta(c->oom_kills, past->oom_kills), n_new;
@@ -156,7 +143,7 @@ static uint64_t settle(struct evaluation *w, size_t at, struct cgroup_past *past
 		past->killed_sheet =
 			past->sheet_before != SHEET_NONE ? past->sheet_before : past->sheet_num;
 	}
-	n_new = kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
+	n_new = kills_settle(&past->kills, n, count_known(w, news, past) + count_nested(w, at),
 			     w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
 	if (u64_known(n_new))
 		w->n_cgroup_kills += n_new;
@@ -202,6 +189,7 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 {
 	struct host_past *s = &w->d->host_past;
 	const struct check *kill_check = checks;
+	uint64_t job = ev->job_id ? host_past_hash_job(ev->job_id, ev->attempt_id) : 0;
 
 	while (kill_check->of_cgroup != check_cgroup_oom)
 		kill_check++;
@@ -209,8 +197,7 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 		struct cgroup_past *past = &s->cgroups[i];
 		const struct subject who = subject_of(past->path, past);
 
-		if (past->kills.n_reported == 0 || past->attempt_id != ev->attempt_id ||
-		    strcmp(past->job_id, ev->job_id) != 0 ||
+		if (past->kills.n_reported == 0 || past->job != job ||
 		    !kills_is_late(&past->kills, w->tick.now, at))
 			continue;
 		if (!past->reported_of_job)
@@ -325,7 +312,7 @@ void evaluate_cgroups(struct evaluation *w, const struct detect_news *news)
 		w->tick.cgroup_kills = U64_UNKNOWN;
 		w->tick.cgroup_kills_are_of_job = false;
 		if (past)
-			judge_kills(w, past, settle(w, i, past));
+			judge_kills(w, past, settle(w, news, i, past));
 		check_cgroup(w, c, past);
 		if (past) {
 			past->stall = c->psi_memory.full.avg10;
@@ -338,12 +325,11 @@ void evaluate_cgroups(struct evaluation *w, const struct detect_news *news)
 
 		if (past->seen == s->n_ticks || past->kills.n_counted == 0)
 			continue;
-		n = kills_settle(&past->kills, U64_UNKNOWN, count_known(w, past), w->tick.now,
+		n = kills_settle(&past->kills, U64_UNKNOWN, count_known(w, news, past), w->tick.now,
 				 w->tick.step, KILLS_EVENT_LATE_SECONDS);
 		if (!u64_known(n) || n == 0)
 			continue;
 		w->n_cgroup_kills += n;
 		check_gone(w, past, n);
 	}
-	map_release(&w->kills.by_job);
 }

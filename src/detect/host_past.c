@@ -213,6 +213,12 @@ uint64_t host_past_hash_path(const char *path)
 	return hash_bytes(HASH_INIT, path, strlen(path));
 }
 
+uint64_t host_past_hash_job(const char *job_id, int64_t attempt_id)
+{
+	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
+			  strlen(job_id));
+}
+
 struct cgroup_past *host_past_find_cgroup(const struct host_past *s, const char *path)
 {
 	uint64_t i;
@@ -251,12 +257,12 @@ void host_past_see_cgroups(struct host_past *s, const struct snapshot *snap)
 void host_past_set_job(const struct host_past *s, struct cgroup_past *past,
 		       const struct proc_sample *p)
 {
-	const bool is_same =
-		strcmp(past->job_id, p->job_id) == 0 && past->attempt_id == p->attempt_id;
+	const uint64_t job = host_past_hash_job(p->job_id, p->attempt_id);
 
 	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
 	past->attempt_id = p->attempt_id;
-	past->sheet_before = is_same ? past->sheet_num : SHEET_NONE;
+	past->sheet_before = past->job == job ? past->sheet_num : SHEET_NONE;
+	past->job = job;
 	past->sheet_num = p->sheet_num;
 	past->job_seen = s->n_ticks;
 }

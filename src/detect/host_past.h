@@ -72,6 +72,8 @@ struct cgroup_past {
 	bool is_shared;		     /* another job was in it at the same time, once */
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
 	int64_t attempt_id;
+	uint64_t job;		     /* the hash of these two; 0: not known */
+	uint64_t n_events;	     /* of kills of this job at this tick */
 	int sheet_num, sheet_before; /* that the job was in at this look, and at the one before */
 	int killed_sheet;	     /* that it was in when the count last rose while none waited */
 	uint64_t seen, job_seen;     /* at which ticks */
@@ -92,8 +94,9 @@ struct host_past {
 	uint64_t n_ticks;
 };
 
-/* What a cgroup is known by. */
+/* What a cgroup is known by, and a job. */
 uint64_t host_past_hash_path(const char *path);
+uint64_t host_past_hash_job(const char *job_id, int64_t attempt_id);
 
 void host_past_init(struct host_past *s);
 void host_past_release(struct host_past *s);
