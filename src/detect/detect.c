@@ -25,7 +25,8 @@ struct detect *detect_free(struct detect *d)
 	if (!d)
 		return NULL;
 	detect_tracks_release(&d->tracks);
-	relations_release(&d->relations);
+	map_release(&d->relations.by_kin);
+	free(d->relations.kin);
 	host_past_release(&d->host_past);
 	episodes_release(&d->episodes);
 	free(d->track_of);
@@ -156,8 +157,9 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 	}
 	if (d->scope & DETECT_HOST)
 		evaluate_host(&w, news);
-	else
-		host_past_pass_kills(&d->host_past, w.snap);
+	else /* kills that the host has counted are reported by another observer */
+		d->host_past.host_kills =
+			u64_max_known(w.snap->system.oom_kills_total, d->host_past.host_kills);
 	evaluation_fail(&w, episodes_end_tick(&d->episodes, &w.tick));
 	d->early = (struct early_kills){ 0 };
 	map_release(&w.by_pid);

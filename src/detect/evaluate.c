@@ -80,13 +80,6 @@ static struct subject subject_of_job(const struct job_track *job)
 #define STILL_SHARE 0.9
 #define BUSY_LIKE 0.5
 
-void relations_release(struct relations *r)
-{
-	map_release(&r->by_kin);
-	free(r->kin);
-	*r = (struct relations){ 0 };
-}
-
 static bool is_old_zombie(const struct tick *t, const struct track *p)
 {
 	return p->state == 'Z' && t->now - p->in_state >= t->config->zombie_duration_seconds;
@@ -221,30 +214,6 @@ static const struct track *culprit_of_processes(struct tracks *ts, const struct 
 			continue;
 		worst = parent;
 		most = n;
-	}
-	return worst;
-}
-
-static bool is_inside(const char *cgroup, const char *path)
-{
-	size_t n = strlen(path);
-
-	return cgroup && strncmp(cgroup, path, n) == 0 &&
-	       (cgroup[n] == '\0' || cgroup[n] == '/' || (n > 0 && path[n - 1] == '/'));
-}
-
-const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
-				      const size_t *track_of, const char *path)
-{
-	const struct track *worst = NULL;
-
-	for (size_t i = 0; i < snap->n_processes; i++) {
-		const struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
-
-		if (!p || !f64_known(p->memory_mb) || !is_inside(snap->processes[i].cgroup, path))
-			continue;
-		if (!worst || p->memory_mb > worst->memory_mb)
-			worst = p;
 	}
 	return worst;
 }

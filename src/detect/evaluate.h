@@ -112,12 +112,3 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 
 /* After the last tick: kills that still wait for an event are reported. */
 void evaluate_last_kills(struct evaluation *w);
-
-void relations_release(struct relations *r);
-
-/*
- * The process with the most memory in the cgroup, or below it; NULL: none is followed. track_of: of
- * each process of the snapshot.
- */
-const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
-				      const size_t *track_of, const char *path);

@@ -2,6 +2,7 @@
  * evaluate_cgroups - the cgroups of jobs: whose each is, and what is out of the ordinary there.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -27,6 +28,19 @@ static void bound_job(const struct evaluation *w, const struct cgroup_past *past
 		job->cgroup_limit = limit;
 }
 
+static void set_job(const struct host_past *s, struct cgroup_past *past,
+		    const struct proc_sample *p)
+{
+	const uint64_t job = host_past_hash_job(p->job_id, p->attempt_id);
+
+	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
+	past->attempt_id = p->attempt_id;
+	past->sheet_before = past->job == job ? past->sheet_num : SHEET_NONE;
+	past->job = job;
+	past->sheet_num = p->sheet_num;
+	past->job_seen = s->n_ticks;
+}
+
 /* The job of the first process in each: one walk through the processes, most of which are in the
  * same as the one before. */
 void evaluate_homes(struct evaluation *w)
@@ -44,7 +58,7 @@ void evaluate_homes(struct evaluation *w)
 			past = host_past_find_cgroup(s, p->cgroup);
 		path = p->cgroup;
 		if (past && past->job_seen != s->n_ticks)
-			host_past_set_job(s, past, p);
+			set_job(s, past, p);
 		else if (past && !past->is_shared)
 			past->is_shared = !(strcmp(past->job_id, p->job_id) == 0 &&
 					    past->attempt_id == p->attempt_id);
@@ -55,14 +69,12 @@ void evaluate_homes(struct evaluation *w)
 
 /* ---- kills ---- */
 
-/* One is inside of the other: then both count the same kills. */
-static bool are_nested(const char *a, const char *b)
+static bool is_inside(const char *cgroup, const char *path)
 {
-	size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
-	const char *longer = n < m ? b : a;
+	size_t n = strlen(path);
 
-	return strncmp(a, b, shorter) == 0 && (longer[shorter] == '\0' || longer[shorter] == '/' ||
-					       shorter == 0 || longer[shorter - 1] == '/');
+	return cgroup && strncmp(cgroup, path, n) == 0 &&
+	       (cgroup[n] == '\0' || cgroup[n] == '/' || n == 0 || path[n - 1] == '/');
 }
 
 /* May have been in any cgroup of that job. One of a job whose cgroup is not known: in any at all.
@@ -105,9 +117,10 @@ static void count_events(struct evaluation *w, const struct detect_news *news)
  */
 static bool are_kills_of_job(const struct evaluation *w, const struct cgroup_past *past)
 {
-	return past->job_id[0] && !past->is_shared &&
-	       detect_tracks_has_lost(&w->d->tracks, past->job_id, past->attempt_id,
-				      past->rose > 0 ? past->rose - 1 : 0);
+	const struct job_track *job =
+		detect_tracks_find_job(&w->d->tracks, past->job_id, past->attempt_id);
+
+	return past->job_id[0] && !past->is_shared && (!job || job->lost_tick + 1 >= past->rose);
 }
 
 /* That may have been in this one; those of other jobs only if it has lost no process itself. */
@@ -119,12 +132,13 @@ static uint64_t count_known(const struct evaluation *w, const struct detect_news
 }
 
 /* Those that cgroups above and below have counted, which came before it. */
-static uint64_t count_nested(const struct evaluation *w, size_t at)
+static uint64_t count_nested(const struct evaluation *w, const char *path)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < w->n_killing; i++)
-		if (are_nested(w->snap->cgroups[w->killing[i].at].path, w->snap->cgroups[at].path))
+		if (is_inside(w->snap->cgroups[w->killing[i].at].path, path) ||
+		    is_inside(path, w->snap->cgroups[w->killing[i].at].path))
 			n += w->killing[i].n;
 	return n;
 }
@@ -143,7 +157,7 @@ static uint64_t settle(struct evaluation *w, const struct detect_news *news, siz
 		past->killed_sheet =
 			past->sheet_before != SHEET_NONE ? past->sheet_before : past->sheet_num;
 	}
-	n_new = kills_settle(&past->kills, n, count_known(w, news, past) + count_nested(w, at),
+	n_new = kills_settle(&past->kills, n, count_known(w, news, past) + count_nested(w, c->path),
 			     w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
 	if (u64_known(n_new))
 		w->n_cgroup_kills += n_new;
@@ -231,13 +245,24 @@ struct cgroup_at_hand {
 	const char *path;
 };
 
+/* The process with the most memory in the cgroup, or below it. */
 static void blame_memory(const void *ctx, struct subject *who)
 {
 	const struct cgroup_at_hand *at = ctx;
 	const struct detect *d = at->evaluation->d;
+	const struct snapshot *snap = at->evaluation->snap;
+	const struct track *worst = NULL;
 
-	subject_blame(who,
-		      culprit_of_cgroup(&d->tracks, at->evaluation->snap, d->track_of, at->path));
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const struct track *p =
+			d->track_of[i] == TRACK_NONE ? NULL : &d->tracks.items[d->track_of[i]];
+
+		if (p && f64_known(p->memory_mb) &&
+		    is_inside(snap->processes[i].cgroup, at->path) &&
+		    (!worst || p->memory_mb > worst->memory_mb))
+			worst = p;
+	}
+	subject_blame(who, worst);
 }
 
 static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
@@ -293,8 +318,9 @@ void evaluate_last_kills(struct evaluation *w)
 	struct host_past *s = &w->d->host_past;
 
 	for (size_t i = 0; i < s->n_cgroups; i++) {
-		uint64_t n = kills_take_rest(&s->cgroups[i].kills);
+		uint64_t n = s->cgroups[i].kills.n_counted;
 
+		s->cgroups[i].kills = (struct kill_ledger){ 0 };
 		if (n > 0)
 			check_gone(w, &s->cgroups[i], n);
 	}

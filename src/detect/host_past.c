@@ -150,14 +150,6 @@ bool kills_is_late(struct kill_ledger *l, double now, double at)
 	return true;
 }
 
-uint64_t kills_take_rest(struct kill_ledger *l)
-{
-	uint64_t n = l->n_counted;
-
-	*l = (struct kill_ledger){ 0 };
-	return n;
-}
-
 /* ---- from tick to tick ---- */
 
 #define GPU_HELD_SHARE 0.05
@@ -254,19 +246,6 @@ void host_past_see_cgroups(struct host_past *s, const struct snapshot *snap)
 	}
 }
 
-void host_past_set_job(const struct host_past *s, struct cgroup_past *past,
-		       const struct proc_sample *p)
-{
-	const uint64_t job = host_past_hash_job(p->job_id, p->attempt_id);
-
-	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
-	past->attempt_id = p->attempt_id;
-	past->sheet_before = past->job == job ? past->sheet_num : SHEET_NONE;
-	past->job = job;
-	past->sheet_num = p->sheet_num;
-	past->job_seen = s->n_ticks;
-}
-
 void host_past_see_gpu(struct host_past *s, const struct gpu_sample *gpu, struct tick *t)
 {
 	/* The use is of a moment, in which short work may not be seen; shares are of a time. */
@@ -284,11 +263,6 @@ void host_past_see_gpu(struct host_past *s, const struct gpu_sample *gpu, struct
 	t->gpu = *past;
 	past->percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
 	past->celsius = gpu->temperature_c;
-}
-
-void host_past_pass_kills(struct host_past *s, const struct snapshot *snap)
-{
-	s->host_kills = u64_max_known(snap->system.oom_kills_total, s->host_kills);
 }
 
 void host_past_forget(struct host_past *s)

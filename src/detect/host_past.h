@@ -52,9 +52,6 @@ uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_know
  */
 bool kills_is_late(struct kill_ledger *l, double now, double at);
 
-/* Nothing more will come: those that wait still. */
-uint64_t kills_take_rest(struct kill_ledger *l);
-
 /* ---- from tick to tick ---- */
 
 #define HOST_PAST_GPUS 64
@@ -109,15 +106,8 @@ void host_past_see_cgroups(struct host_past *s, const struct snapshot *snap);
 
 /* NULL: nothing is remembered of it. Valid until the next tick. */
 struct cgroup_past *host_past_find_cgroup(const struct host_past *s, const char *path);
-/* It is of the job of this process. */
-void host_past_set_job(const struct host_past *s, struct cgroup_past *past,
-		       const struct proc_sample *p);
-
 /* Fills in what the tick says of this one. */
 void host_past_see_gpu(struct host_past *s, const struct gpu_sample *gpu, struct tick *t);
-
-/* Kills that the host has counted are for somebody else to tell. */
-void host_past_pass_kills(struct host_past *s, const struct snapshot *snap);
 
 /* Nobody looked for a while: what was so then says nothing of now. */
 void host_past_forget(struct host_past *s);

@@ -511,7 +511,6 @@ void detect_tracks_reset(struct tracks *ts)
 		free_job(ts->jobs[i]);
 	ts->n = ts->n_jobs = 0;
 	map_clear(&ts->by_pid);
-	map_clear(&ts->by_job);
 }
 
 void detect_tracks_forget_past(struct tracks *ts, double now)
@@ -539,7 +538,6 @@ void detect_tracks_release(struct tracks *ts)
 	free(ts->items);
 	free(ts->jobs);
 	map_release(&ts->by_pid);
-	map_release(&ts->by_job);
 	*ts = (struct tracks){ 0 };
 }
 
@@ -550,26 +548,20 @@ static bool is_job(const struct job_track *job, const char *job_id, int64_t atte
 	return job->attempt_id == attempt_id && strcmp(job->job_id, job_id) == 0;
 }
 
-/* Another job may have the same hash: then the next number is its own. */
-static uint64_t job_key(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			struct job_track **ret)
+/* Few are judged by one observer. */
+struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
+					 int64_t attempt_id)
 {
-	uint64_t key = hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), i;
-
-	key = hash_bytes(key, job_id, strlen(job_id));
-	for (*ret = NULL; map_get(&ts->by_job, key, &i); key++)
-		if (is_job(ts->jobs[i], job_id, attempt_id)) {
-			*ret = ts->jobs[i];
-			break;
-		}
-	return key;
+	for (size_t i = ts->n_jobs; i > 0; i--)
+		if (is_job(ts->jobs[i - 1], job_id, attempt_id))
+			return ts->jobs[i - 1];
+	return NULL;
 }
 
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret)
 {
-	struct job_track *job;
-	uint64_t key = job_key(ts, job_id, attempt_id, &job);
+	struct job_track *job = detect_tracks_find_job(ts, job_id, attempt_id);
 
 	if (!job) {
 		if (ARRAY_RESERVE(ts->jobs, ts->cap_jobs, ts->n_jobs + 1) < 0)
@@ -586,7 +578,7 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 			.usual = { NULL, attempt_id, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN,
 				   U64_UNKNOWN },
 		};
-		if (!job->job_id || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
+		if (!job->job_id) {
 			free_job(job);
 			return -ENOMEM;
 		}
@@ -594,23 +586,6 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	}
 	*ret = job;
 	return 0;
-}
-
-struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
-					 int64_t attempt_id)
-{
-	struct job_track *job;
-
-	job_key(ts, job_id, attempt_id, &job);
-	return job;
-}
-
-bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			    uint64_t since_tick)
-{
-	const struct job_track *job = detect_tracks_find_job(ts, job_id, attempt_id);
-
-	return !job || job->lost_tick >= since_tick;
 }
 
 static void join_job(struct track *p, struct job_track *job)
@@ -797,7 +772,6 @@ void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gon
 			 job_gone_fn *job_gone, void *ctx)
 {
 	size_t n = 0;
-	struct job_track *found;
 
 	for (size_t i = ts->n; i > 0; i--) {
 		struct track *t = &ts->items[i - 1];
@@ -824,15 +798,5 @@ void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gon
 		else
 			free_job(job);
 	}
-	if (n == ts->n_jobs)
-		return;
 	ts->n_jobs = n;
-	/* Keys that follow a removed one would not be found any more: so all are entered anew. */
-	map_clear(&ts->by_job);
-	for (size_t i = 0; i < ts->n_jobs; i++) {
-		const struct job_track *job = ts->jobs[i];
-		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
-
-		map_put(&ts->by_job, key, i); /* there was room for more */
-	}
 }

@@ -209,7 +209,6 @@ struct tracks {
 	size_t next; /* behind the one that was updated last */
 	struct job_track **jobs;
 	size_t n_jobs, cap_jobs;
-	struct map by_job; /* hash -> index */
 	uint64_t tick;
 	uint64_t n_left_out; /* at this tick */
 };
@@ -242,10 +241,6 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 /* NULL: it is not known. */
 struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
 					 int64_t attempt_id);
-
-/* Whether it has lost a process at that tick or later, or is not known any more. */
-bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			    uint64_t since_tick);
 
 /* The one with this pid; NULL: it is not followed. */
 struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);
