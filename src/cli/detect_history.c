@@ -483,7 +483,7 @@ static int pass_run(struct pass *p, const struct snapshot_filter *filter)
 	if (r == 0 && is_over_by(p, until ? until : UINT64_MAX))
 		r = leave(p, until);
 	if (r == 0 && is_over_by(p, UINT64_MAX))
-		r = detect_end(p->d, &changes) < 0 ? -ENOMEM : keep_changes(p, &changes);
+		r = detect_end_job(p->d, NULL, &changes) < 0 ? -ENOMEM : keep_changes(p, &changes);
 	else
 		for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
 			r = keep_episode(p, e);

@@ -53,7 +53,7 @@ static const struct argp diff_argp = {
 
 struct compared {
 	struct run_list runs;  /* [0] before, [1] after; sheets behind each are left out */
-	struct run_list class; /* runs like both */
+	struct run_list class; /* runs like both, before the second */
 	struct run_record before, after;
 	const char *commands[2]; /* masked; NULL: not known; in the arena of runs */
 	struct diff diff;
@@ -118,21 +118,21 @@ static int list_class(struct store *store, struct compared *c, struct err *err)
 		.class = &c->after.class,
 		.finest = RUNG_EXACT,
 		.uid = U64_UNKNOWN,
-		.but = { c->before.attempt, c->after.attempt },
-		.n_wanted = DIFF_MIN_OTHERS,
+		.attempt = c->after.attempt,
+		.started_wall_ns = c->after.started_wall_ns,
 	};
 
 	while (like.finest < RUNG_COUNT &&
 	       c->before.class.rungs[like.finest] != c->after.class.rungs[like.finest])
 		like.finest++;
 	c->rung = like.finest;
-	return c->rung == RUNG_COUNT ? 0
-				     : learning_list_others(store, &like, &c->class, &c->rung, err);
+	return c->rung == RUNG_COUNT
+		       ? 0
+		       : learning_list_similar(store, &like, &c->class, &c->rung, err);
 }
 
 static int compare(struct store *store, struct diff_args *args, struct compared *c, struct err *err)
 {
-	CLEANUP(free_ptr) const struct run_record **others = NULL;
 	int r = settle_subjects(store, args, err);
 
 	if (r == 0)
@@ -143,10 +143,7 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 		r = list_class(store, c, err);
 	if (r < 0)
 		return r;
-	others = calloc(c->class.n + 1, sizeof(*others));
-	for (size_t i = 0; others && i < c->class.n; i++)
-		others[i] = &c->class.items[i];
-	if (!others || diff_runs(&c->before, &c->after, others, c->class.n, &c->diff) < 0)
+	if (diff_runs(&c->before, &c->after, c->class.items, c->class.n, &c->diff) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -207,20 +204,18 @@ static void add_usual(const struct compared *c, struct buf *out)
 
 	if (c->rung == RUNG_COUNT)
 		buf_add_str(out, "\nusual: not known; they are runs of different kinds\n");
-	else if (n >= DIFF_MIN_OTHERS)
+	else if (n < SIMILAR_MIN_RUNS)
+		buf_printf(out,
+			   "\nusual: not known; %zu earlier run%s of this kind %s too few, %d are "
+			   "needed\n",
+			   n, n == 1 ? "" : "s", n == 1 ? "is" : "are", SIMILAR_MIN_RUNS);
+	else
 		buf_printf(
 			out,
-			"\nusual: what 95 %% of the pairs among %zu other runs differ by at most (by %s)\n",
-			n, class_rung_name(c->rung));
-	else
-		buf_printf(out,
-			   "\nusual: not known; %zu other run%s of this kind %s too few, %d are "
-			   "needed\n",
-			   n, n == 1 ? "" : "s", n == 1 ? "is" : "are", DIFF_MIN_OTHERS);
-	if (c->rung != RUNG_COUNT && n >= DIFF_MIN_OTHERS)
-		buf_printf(out,
-			   "by chance alone about %.1f of these rows would be more than usual\n",
-			   diff_expected_by_chance(&c->diff));
+			"\nusual: 95 %% of the pairs among %zu earlier runs (by %s) and these increase by "
+			"at most this\nby chance alone at most %.1f of these rows would be more than "
+			"usual, and as many less\n",
+			n, class_rung_name(c->rung), diff_expected_by_chance(&c->diff));
 }
 
 static void write_text(const struct compared *c, struct buf *out)
@@ -243,7 +238,9 @@ static void write_text(const struct compared *c, struct buf *out)
 		add_value(table_cell(&t), row->unit, row->after);
 		add_value(table_cell(&t), row->unit, row->after - row->before);
 		add_value(table_cell(&t), row->unit, row->usual);
-		buf_add_str(table_cell(&t), row->judgement == DIFF_BEYOND ? "more than usual" : "");
+		buf_add_str(table_cell(&t), row->judgement == DIFF_MORE	  ? "more than usual"
+					    : row->judgement == DIFF_LESS ? "less than usual"
+									  : "");
 	}
 	table_print(&t, out);
 	add_usual(c, out);

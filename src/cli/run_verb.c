@@ -428,6 +428,7 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 		     struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	const struct unknown_note *note;
 	int r;
 
 	r = cli_open_store(paths, &store, err);
@@ -440,9 +441,9 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	if (r < 0)
 		return r;
 	/* Only the run knows it: it is not so for long. */
-	for (size_t i = 0; i < a->details.n_unknowns; i++)
-		if (strcmp(a->details.unknowns[i].what, NOTE_UNWRITTEN) == 0)
-			attempt_note(ret, NOTE_UNWRITTEN, a->details.unknowns[i].why);
+	note = attempt_find_note(a, NOTE_UNWRITTEN);
+	if (note)
+		attempt_note(ret, NOTE_UNWRITTEN, note->why);
 	return recorded_ranks_judge(store, ret, err);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/unknown.h"
 #include "detect/checks.h"
+#include "detect/host_past.h"
 
 /* ---- memory pressure of the host ----
  *
@@ -32,9 +33,7 @@ static enum severity level_severity(int level)
 
 static double available_percent(const struct system_sample *sys)
 {
-	return sys ? 100 * u64_to_mb(sys->memory_available_bytes) /
-			       u64_to_mb(sys->memory_total_bytes)
-		   : F64_UNKNOWN;
+	return 100 * u64_to_mb(sys->memory_available_bytes) / u64_to_mb(sys->memory_total_bytes);
 }
 
 #define WAITING CHECKS_WAITING
@@ -62,37 +61,33 @@ void check_host_memory(const struct tick *t, struct finding *f)
 	double percent = available_percent(sys);
 	int level = percent < limit / 5 ? 3 : percent < limit / 2 ? 2 : percent < limit ? 1 : 0;
 	int by_stall = stall_level(stall, stall_limit);
-	size_t n;
 
 	if (!isfinite(percent))
 		return;
 	f->value = percent;
 	f->threshold = limit;
-	f->before = available_percent(t->before);
+	f->before = available_percent(&t->past->before);
 	f->other_unit = WAITING;
 	f->other_value = stall;
 	f->stand = percent >= limit * CLEAR_ABOVE && !(stall > stall_limit * CLEAR_BELOW)
 			   ? STAND_CLEAR
 			   : STAND_BETWEEN;
-	if (f->stand == STAND_CLEAR && is_lost(stall, t->has_psi_memory))
+	if (f->stand == STAND_CLEAR && is_lost(stall, t->past->has_psi_memory))
 		f->stand = STAND_UNKNOWN;
 	if (level == 0 && by_stall == 0)
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level_severity(level > by_stall ? level : by_stall);
 	if (by_stall > level)
-		take_stall(stall, stall_limit,
-			   t->before ? t->before->psi_memory.full.avg10 : F64_UNKNOWN, f);
-	snprintf(f->text, sizeof(f->text),
-		 "%.1f %% of the host's memory (%.0f MB) is available (threshold: %.0f %%)",
-		 percent, u64_to_mb(sys->memory_available_bytes),
-		 t->config->memory_pressure_percent);
-	n = strlen(f->text);
+		take_stall(stall, stall_limit, t->past->before.psi_memory.full.avg10, f);
+	finding_add(f, "%.1f %% of the host's memory (%.0f MB) is available (threshold: %.0f %%)",
+		    percent, u64_to_mb(sys->memory_available_bytes),
+		    t->config->memory_pressure_percent);
 	if (f64_known(sys->psi_memory.full.avg10))
-		snprintf(f->text + n, sizeof(f->text) - n,
-			 "; everybody waited for memory in %.0f %% of the last 10 s (threshold: "
-			 "%.0f %%)",
-			 sys->psi_memory.full.avg10, t->config->memory_pressure_stall_percent);
+		finding_add(f,
+			    "; everybody waited for memory in %.0f %% of the last 10 s (threshold: "
+			    "%.0f %%)",
+			    sys->psi_memory.full.avg10, t->config->memory_pressure_stall_percent);
 }
 
 /* ---- memory pressure of a cgroup ----
@@ -128,22 +123,23 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 	f->other_value = stall;
 	f->stand = stall > limit * CLEAR_BELOW || f->value >= full * CLEAR_SHARE ? STAND_BETWEEN
 										 : STAND_CLEAR;
-	if (f->stand == STAND_CLEAR && is_lost(stall, t->cgroup_has_psi))
+	if (f->stand == STAND_CLEAR && is_lost(stall, t->cgroup && t->cgroup->has_psi))
 		f->stand = STAND_UNKNOWN;
 	if (level == 0 && !(f->value >= full))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level == 0 ? SEVERITY_LOW : level_severity(level);
 	if (level > 0)
-		take_stall(stall, limit, t->cgroup_stall, f);
+		take_stall(stall, limit, t->cgroup ? t->cgroup->stall : F64_UNKNOWN, f);
 	if (level == 0)
-		snprintf(f->text, sizeof(f->text),
-			 "the cgroup %.100s has %.0f MB, %.0f %% of what it may have (threshold: "
-			 "%.0f %%)",
-			 c->path, u64_to_mb(c->memory_current_bytes), f->value, f->threshold);
+		finding_add(
+			f,
+			"the cgroup %.100s has %.0f MB, %.0f %% of what it may have (threshold: "
+			"%.0f %%)",
+			c->path, u64_to_mb(c->memory_current_bytes), f->value, f->threshold);
 	else
-		snprintf(
-			f->text, sizeof(f->text),
+		finding_add(
+			f,
 			"everybody in the cgroup %.100s waited for memory in %.0f %% of the last 10 s "
 			"(threshold: %.0f %%)",
 			c->path, stall, limit);
@@ -158,26 +154,25 @@ void check_host_io(const struct tick *t, struct finding *f)
 {
 	double stall = t->snap->system.psi_io.full.avg10, duration;
 	double wait = t->config->io_stall_duration_seconds;
-	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
 
 	if (!f64_known(stall))
 		return;
 	f->value = stall;
-	f->before = t->before ? t->before->psi_io.full.avg10 : F64_UNKNOWN;
+	f->before = t->past->before.psi_io.full.avg10;
 	f->threshold = t->config->io_stall_percent;
 	f->stand = stall < f->threshold * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
-	duration = t->now - t->io_stalled;
+	duration = t->now - t->past->io_stalled;
 	if (!(duration >= wait))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = duration >= 20 * wait  ? SEVERITY_HIGH
 		      : duration >= 4 * wait ? SEVERITY_MEDIUM
 					     : SEVERITY_LOW;
-	snprintf(
-		f->text, sizeof(f->text),
+	finding_add(
+		f,
 		"everybody waited for I/O in %.0f %% of the last 10 s (threshold: %.0f %%), and has "
 		"for %s (threshold: %s)",
-		stall, f->threshold, checks_time(duration, shown), checks_time(wait, limit));
+		stall, f->threshold, checks_time(duration).text, checks_time(wait).text);
 }
 
 /* ---- swap storm ----
@@ -192,23 +187,22 @@ void check_swap(const struct tick *t, struct finding *f)
 	bool waits =
 		t->snap->system.psi_memory.full.avg10 >= t->config->memory_pressure_stall_percent;
 	bool is_strong = rate >= 4 * limit;
-	char shown[CHECKS_TIME_BYTES];
 
 	if (!f64_known(rate))
 		return;
 	f->value = rate;
-	f->before = t->calm_swap_rate;
+	f->before = t->past->calm_swap_rate;
 	f->threshold = limit;
 	f->stand = rate < limit * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
-	if (rate < limit || !(t->now - t->swapping >= t->config->swap_storm_duration_seconds))
+	if (rate < limit || !(t->now - t->past->swapping >= t->config->swap_storm_duration_seconds))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = waits && is_strong   ? SEVERITY_CRITICAL
 		      : waits || is_strong ? SEVERITY_HIGH
 					   : SEVERITY_MEDIUM;
-	snprintf(f->text, sizeof(f->text),
-		 "%.0f MB a second are swapped in and out, for %s (threshold: %.0f MB a second)",
-		 rate, checks_time(t->now - t->swapping, shown), limit);
+	finding_add(f,
+		    "%.0f MB a second are swapped in and out, for %s (threshold: %.0f MB a second)",
+		    rate, checks_time(t->now - t->past->swapping).text, limit);
 }
 
 /* ---- OOM kill ----
@@ -230,9 +224,8 @@ static void find_kills(uint64_t n, double told, enum severity severity, const ch
 	f->before = 0;
 	f->n_times = n;
 	f->severity = severity;
-	snprintf(f->text, sizeof(f->text),
-		 "the kernel has killed %.0f process%s of the %s%.100s for want of memory", total,
-		 total == 1 ? "" : "es", where, path);
+	finding_add(f, "the kernel has killed %.0f process%s of the %s%.100s for want of memory",
+		    total, total == 1 ? "" : "es", where, path);
 }
 
 void check_host_oom(const struct tick *t, struct finding *f)
@@ -268,10 +261,9 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	 * was when it was killed. */
 	if (victim && victim->most_mb >= 1 && strncmp(details, "it held ", 8) != 0)
 		snprintf(had, sizeof(had), ", which had up to %.0f MB,", victim->most_mb);
-	snprintf(f->text, sizeof(f->text),
-		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s", comm,
-		 has_comm ? " (" : "", (int)ev->key.pid, has_comm ? ")" : "", had,
-		 details[0] ? ": " : "", details);
+	finding_add(f, "the kernel killed %s%spid %d%s%s for want of memory%s%.130s", comm,
+		    has_comm ? " (" : "", (int)ev->key.pid, has_comm ? ")" : "", had,
+		    details[0] ? ": " : "", details);
 }
 
 void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)
@@ -281,8 +273,8 @@ void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)
 	f->threshold = 1;
 	f->before = 0;
 	f->severity = SEVERITY_CRITICAL;
-	snprintf(
-		f->text, sizeof(f->text),
+	finding_add(
+		f,
 		"the kernel has killed %llu more process%s of the job for want of memory, pid %d last",
 		(unsigned long long)n, n == 1 ? "" : "es", (int)ev->key.pid);
 }
@@ -303,16 +295,15 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
 	if (!isfinite(percent))
 		return;
 	f->value = percent;
-	f->before = t->gpu_percent;
+	f->before = t->gpu.percent;
 	f->threshold = t->config->gpu_memory_percent;
 	f->stand = percent < f->threshold * CLEAR_FACTOR ? STAND_CLEAR : STAND_BETWEEN;
 	if (percent < f->threshold)
 		return;
 	f->stand = STAND_OVER;
 	f->severity = percent >= 99 ? SEVERITY_MEDIUM : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text),
-		 "GPU %d has %.0f of %.0f MB in use, %.0f %% (threshold: %.0f %%)", gpu->index,
-		 gpu->memory_used_mb, gpu->memory_total_mb, percent, f->threshold);
+	finding_add(f, "GPU %d has %.0f of %.0f MB in use, %.0f %% (threshold: %.0f %%)",
+		    gpu->index, gpu->memory_used_mb, gpu->memory_total_mb, percent, f->threshold);
 }
 
 /* ---- GPU held but idle ----
@@ -322,22 +313,19 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
  */
 void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
-
 	if (!f64_known(gpu->utilization_pct) || !f64_known(gpu->memory_used_mb))
 		return;
 	f->stand = STAND_CLEAR;
 	f->value = 0;
-	if (!f64_known(t->gpu_idle))
+	if (!f64_known(t->gpu.idle))
 		return;
-	f->value = t->now - t->gpu_idle;
+	f->value = t->now - t->gpu.idle;
 	f->threshold = t->config->gpu_idle_duration_seconds;
 	f->stand = f->value >= f->threshold ? STAND_OVER : STAND_BETWEEN;
 	f->severity = f->value >= 10 * f->threshold ? SEVERITY_MEDIUM : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text),
-		 "GPU %d has done nothing for %s (threshold: %s) while %.0f MB are held",
-		 gpu->index, checks_time(f->value, shown), checks_time(f->threshold, limit),
-		 gpu->memory_used_mb);
+	finding_add(f, "GPU %d has done nothing for %s (threshold: %s) while %.0f MB are held",
+		    gpu->index, checks_time(f->value).text, checks_time(f->threshold).text,
+		    gpu->memory_used_mb);
 }
 
 /* ---- GPU too hot ----
@@ -361,11 +349,11 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	if (!f64_known(over) && !u64_known(gpu->throttle))
 		return;
 	f->value = gpu->temperature_c;
-	f->before = t->gpu_celsius;
+	f->before = t->gpu.celsius;
 	f->threshold = t->config->gpu_temperature_c;
 	f->stand = over >= -3 ? STAND_BETWEEN : STAND_CLEAR;
-	if ((t->gpu_has_brakes && !u64_known(gpu->throttle)) ||
-	    (t->gpu_has_celsius && !f64_known(over)))
+	if ((t->gpu.has_brakes && !u64_known(gpu->throttle)) ||
+	    (t->gpu.has_celsius && !f64_known(over)))
 		f->stand = STAND_UNKNOWN; /* it is lost, which is not the same as none */
 	if (!brakes && !(over >= 0))
 		return;
@@ -374,11 +362,10 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 		      : over >= 5 || (brakes & BRAKED_BY_HEAT) ? SEVERITY_HIGH
 							       : SEVERITY_MEDIUM;
 	if (f64_known(over))
-		snprintf(f->text, sizeof(f->text),
-			 "GPU %d has %.0f degrees C (threshold: %.0f)%s%s", gpu->index,
-			 gpu->temperature_c, f->threshold, brakes ? " and " : "", by);
+		finding_add(f, "GPU %d has %.0f degrees C (threshold: %.0f)%s%s", gpu->index,
+			    gpu->temperature_c, f->threshold, brakes ? " and " : "", by);
 	else
-		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, by);
+		finding_add(f, "GPU %d %s", gpu->index, by);
 }
 
 /* ---- GPU lost ----
@@ -403,6 +390,5 @@ void check_gpu_lost(const struct tick *t, const struct gpu_sample *gpu, struct f
 	if (u64_known(gpu->last_xid))
 		snprintf(xid, sizeof(xid), " (its last error was XID %llu)",
 			 (unsigned long long)gpu->last_xid);
-	snprintf(f->text, sizeof(f->text),
-		 "GPU %d is lost: its driver does not reach it any more%s", gpu->index, xid);
+	finding_add(f, "GPU %d is lost: its driver does not reach it any more%s", gpu->index, xid);
 }

@@ -31,16 +31,15 @@ static bool is_usual_work(const struct track *p, double busy_seconds)
 	const struct job_track *job = p->job;
 	double used_seconds = u64_to_seconds(u64_delta(p->cpu_ns, p->calm_cpu_ns));
 
-	return job->cpu_percent <= USUAL_FACTOR * job->usual_cpu_percent &&
-	       !(busy_seconds > UNUSUAL_FACTOR * job->usual_wall_seconds) &&
-	       !(used_seconds > UNUSUAL_FACTOR * job->usual_cpu_seconds);
+	return job->cpu_percent <= USUAL_FACTOR * job->usual.cpu_percent &&
+	       !(busy_seconds > UNUSUAL_FACTOR * job->usual.wall_seconds) &&
+	       !(used_seconds > UNUSUAL_FACTOR * job->usual.cpu_seconds);
 }
 
-static void add_text(struct finding *f, const char *more)
+/* Those like it, itself among them; none where nobody asked. */
+static struct kin kin_of(const struct tick *t, const struct track *p)
 {
-	size_t n = strlen(f->text);
-
-	snprintf(f->text + n, sizeof(f->text) - n, "%s", more);
+	return p->kin >= 0 ? t->relations->kin[p->kin] : (struct kin){ 0 };
 }
 
 void check_runaway(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -48,9 +47,9 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 {
 	double duration = t->config->runaway_duration_seconds, seconds = t->now - p->busy;
 	double circling = t->now - fmax(p->busy, p->worked);
-	char usual[64] = "";
+	const struct kin kin = kin_of(t, p);
 	bool is_usual;
-	char shown[CHECKS_TIME_BYTES], waited[64] = "";
+	char waited[64] = "";
 
 	if (!f64_known(s->cpu_percent))
 		return;
@@ -58,7 +57,9 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->value = p->wanted_percent;
 	if (!f64_known(p->busy))
 		return;
-	is_usual = is_usual_work(p, seconds) || (p->n_like > 0 && 2 * p->n_like_busy >= p->n_like);
+	/* Half of the others: it is busy itself, as all are that are judged. */
+	is_usual = is_usual_work(p, seconds) ||
+		   (seconds >= duration && kin.n_all > 1 && 2 * kin.n_busy > kin.n_all);
 	f->stand = is_usual ? STAND_CLEAR : STAND_BETWEEN;
 	if (circling < duration && seconds < LONG_FACTOR * duration)
 		return;
@@ -68,7 +69,7 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->stand = STAND_OVER;
 	f->threshold = t->config->runaway_cpu_threshold;
 	f->before = p->calm_percent;
-	f->severity = p->job->cpu_percent >= UNUSUAL_FACTOR * p->job->usual_cpu_percent
+	f->severity = p->job->cpu_percent >= UNUSUAL_FACTOR * p->job->usual.cpu_percent
 			      ? SEVERITY_HIGH
 		      : circling >= LONG_FACTOR * duration ? SEVERITY_MEDIUM
 							   : SEVERITY_LOW;
@@ -86,15 +87,13 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 				 " and its threads waited for one, %.1f s in a second together",
 				 percent / 100);
 	}
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) has used %.0f %% of a core%s, for %s (threshold: %.0f %%)", s->comm,
-		 (int)s->key.pid, s->cpu_percent, waited, checks_time(seconds, shown),
-		 t->config->runaway_cpu_threshold);
-	add_text(f, circling < duration ? "" : ", and has read, written and touched nothing new");
-	if (f64_known(p->job->usual_cpu_percent))
-		snprintf(usual, sizeof(usual), "; jobs of its kind use %.0f %% at most",
-			 p->job->usual_cpu_percent);
-	add_text(f, usual);
+	finding_add(f, "%s (pid %d) has used %.0f %% of a core%s, for %s (threshold: %.0f %%)",
+		    s->comm, (int)s->key.pid, s->cpu_percent, waited, checks_time(seconds).text,
+		    t->config->runaway_cpu_threshold);
+	if (circling >= duration)
+		finding_add(f, ", and has read, written and touched nothing new");
+	if (f64_known(p->job->usual.cpu_percent))
+		finding_add(f, "; jobs of its kind use %.0f %% at most", p->job->usual.cpu_percent);
 }
 
 /* ---- stuck process ----
@@ -111,13 +110,11 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 static void find_stuck(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		       double since, double duration, const char *what, struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
-
 	f->value = t->now - since;
 	f->threshold = duration;
 	f->stand = f->value >= duration ? STAND_OVER : STAND_BETWEEN;
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) %s for %s (threshold: %s)", s->comm,
-		 (int)p->key.pid, what, checks_time(f->value, shown), checks_time(duration, limit));
+	finding_add(f, "%s (pid %d) %s for %s (threshold: %s)", s->comm, (int)p->key.pid, what,
+		    checks_time(f->value).text, checks_time(duration).text);
 }
 
 void check_stuck(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -125,6 +122,7 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 {
 	double wait = t->config->io_stall_duration_seconds;
 	double duration = t->config->stuck_duration_seconds;
+	const struct kin kin = kin_of(t, p);
 
 	if (s->state == '?' || s->state == 'Z' || s->state == 'X' ||
 	    (s->state != 'T' && !u64_known(p->moved_bytes)))
@@ -138,8 +136,8 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 		find_stuck(t, p, s, p->in_state, duration, "has been stopped", f);
 		f->severity = SEVERITY_LOW;
 	} else if (u64_known(p->cpu_ns) && t->now - p->progressed >= duration &&
-		   p->n_children == 0 && p->n_like_moving > 0 &&
-		   p->n_like_moving * 2 >= p->n_like) {
+		   p->n_children == 0 && kin.n_moving > 0 &&
+		   kin.n_moving * 2 >= kin.n - 1) { /* of the others: it does not move */
 		find_stuck(t, p, s, p->progressed, duration,
 			   "has used no CPU and moved no byte, while others like it go on,", f);
 		f->severity = f->value >= 2 * duration ? SEVERITY_MEDIUM : SEVERITY_LOW;
@@ -186,40 +184,30 @@ static void find_zombies(uint64_t n, uint64_t before, struct finding *f)
 				 : SEVERITY_LOW;
 }
 
-#define CHILDREN_BYTES 80
-
-static void describe_zombies(const struct tick *t, uint64_t n, char text[CHILDREN_BYTES])
+static void add_zombies(const struct tick *t, uint64_t n, struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES];
-
-	snprintf(text, CHILDREN_BYTES, "%llu %s that ended %s ago or earlier",
-		 (unsigned long long)n, n == 1 ? "child" : "children",
-		 checks_time(t->config->zombie_duration_seconds, shown));
+	finding_add(f, " has not waited for %llu %s that ended %s ago or earlier",
+		    (unsigned long long)n, n == 1 ? "child" : "children",
+		    checks_time(t->config->zombie_duration_seconds).text);
 }
 
 void check_zombies(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		   struct finding *f)
 {
-	char children[CHILDREN_BYTES];
-
 	find_zombies(p->n_zombies, p->n_zombies_before, f);
 	if (f->stand != STAND_OVER)
 		return;
-	describe_zombies(t, p->n_zombies, children);
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) has not waited for %s", s->comm,
-		 (int)s->key.pid, children);
+	finding_add(f, "%s (pid %d)", s->comm, (int)s->key.pid);
+	add_zombies(t, p->n_zombies, f);
 }
 
 void check_job_zombies(const struct tick *t, const struct job_track *job, struct finding *f)
 {
-	char children[CHILDREN_BYTES];
-
 	find_zombies(job->n_zombies, job->n_zombies_before, f);
 	if (f->stand != STAND_OVER)
 		return;
-	describe_zombies(t, job->n_zombies, children);
-	snprintf(f->text, sizeof(f->text), "pid %d, which is not of the job, has not waited for %s",
-		 (int)job->zombie_parent, children);
+	finding_add(f, "pid %d, which is not of the job,", (int)job->zombie_parent);
+	add_zombies(t, job->n_zombies, f);
 }
 
 /* ---- open files ----
@@ -273,8 +261,6 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 {
 	const struct config_anomaly *c = t->config;
 	double open = (double)s->open_fds, limit = (double)s->fd_limit, seconds;
-	char horizon[CHECKS_TIME_BYTES];
-	bool is_by_trend;
 
 	if (!u64_known(s->open_fds) || !u64_known(s->fd_limit) ||
 	    s->fd_limit == FD_LIMIT_UNLIMITED || s->fd_limit == 0)
@@ -289,25 +275,21 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 	f->seconds_to_limit = seconds;
 	f->before = p->trail && p->trail->fds_fit.n ? p->trail->fds_fit.first : F64_UNKNOWN;
 	f->severity = judge_fds(c, p, open / limit, seconds);
-	/* ", or all within 10 min": what was judged where the threshold is not reached. */
-	is_by_trend = f->value < f->threshold;
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) has %.0f of at most %.0f files open (threshold: %.0f%s%s)", s->comm,
-		 (int)s->key.pid, f->value, (double)s->fd_limit, f->threshold,
-		 is_by_trend ? ", or all within " : "",
-		 is_by_trend ? checks_time(c->fd_exhaustion_horizon_seconds, horizon) : "");
-	if (f64_known(seconds)) {
-		/* ", 290 of them since 5 min ago; at this rate all are open in 40 s", unless all
-		 * are already. */
-		char ago[CHECKS_TIME_BYTES], until[CHECKS_TIME_BYTES];
-		size_t n = strlen(f->text);
-
-		snprintf(f->text + n, sizeof(f->text) - n, ", %.0f of them since %s ago%s%s",
-			 p->trail->fds_fit.last - p->trail->fds_fit.first,
-			 checks_time(p->trail->fds_fit.span, ago),
-			 seconds > 0 ? "; at this rate all are open in " : "; there can be no more",
-			 seconds > 0 ? checks_time(seconds, until) : "");
-	}
+	finding_add(f, "%s (pid %d) has %.0f of at most %.0f files open (threshold: %.0f", s->comm,
+		    (int)s->key.pid, f->value, (double)s->fd_limit, f->threshold);
+	if (f->value < f->threshold) /* what was judged then */
+		finding_add(f, ", or all within %s",
+			    checks_time(c->fd_exhaustion_horizon_seconds).text);
+	finding_add(f, ")");
+	if (!f64_known(seconds))
+		return;
+	finding_add(f, ", %.0f of them since %s ago",
+		    p->trail->fds_fit.last - p->trail->fds_fit.first,
+		    checks_time(p->trail->fds_fit.span).text);
+	if (seconds > 0)
+		finding_add(f, "; at this rate all are open in %s", checks_time(seconds).text);
+	else
+		finding_add(f, "; there can be no more");
 }
 
 /* ---- threads, and processes of a job ----
@@ -342,18 +324,17 @@ void check_threads(const struct tick *t, const struct track *p, const struct pro
 		   struct finding *f)
 {
 	bool lasts = p->active & 1u << ANOMALY_THREAD_EXPLOSION;
-	char since[CHECKS_TIME_BYTES];
 
 	if (!u64_known(s->threads))
 		return;
 	find_explosion((double)s->threads, two_ago_value(&p->threads),
 		       (double)t->config->thread_explosion_threads, lasts, f);
 	if (f->stand == STAND_OVER)
-		snprintf(
-			f->text, sizeof(f->text),
+		finding_add(
+			f,
 			"%s (pid %d) went from %.0f to %.0f threads within the last %s (threshold: %.0f)",
 			s->comm, (int)s->key.pid, f->before, f->value,
-			checks_time(two_ago_seconds(&p->threads, t->now - p->born), since),
+			checks_time(two_ago_seconds(&p->threads, t->now - p->born)).text,
 			f->threshold);
 }
 
@@ -379,16 +360,16 @@ static double process_threshold(const struct tick *t, const struct job_track *jo
 void check_processes(const struct tick *t, const struct job_track *job, struct finding *f)
 {
 	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
-	char since[CHECKS_TIME_BYTES], whose[64];
+	char whose[64];
 
 	find_explosion((double)job->n_processes, two_ago_value(&job->processes),
 		       process_threshold(t, job, whose, sizeof(whose)), lasts, f);
 	if (f->stand == STAND_OVER)
-		snprintf(
-			f->text, sizeof(f->text),
+		finding_add(
+			f,
 			"the job went from %.0f to %.0f processes within the last %s (threshold: %.0f%s)",
 			f->before, f->value,
-			checks_time(two_ago_seconds(&job->processes, t->now), since), f->threshold,
+			checks_time(two_ago_seconds(&job->processes, t->now)).text, f->threshold,
 			whose);
 }
 
@@ -403,8 +384,6 @@ void check_processes(const struct tick *t, const struct job_track *job, struct f
 void check_orphan(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		  struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
-
 	f->stand = STAND_CLEAR;
 	if (!f64_known(p->without_job) || s->state == 'Z')
 		return;
@@ -414,7 +393,6 @@ void check_orphan(const struct tick *t, const struct track *p, const struct proc
 	f->severity = s->cpu_percent >= ORPHAN_CPU_PERCENT || p->memory_mb >= ORPHAN_MB
 			      ? SEVERITY_MEDIUM
 			      : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) is still there %s after its job (threshold: %s)", s->comm,
-		 (int)s->key.pid, checks_time(f->value, shown), checks_time(f->threshold, limit));
+	finding_add(f, "%s (pid %d) is still there %s after its job (threshold: %s)", s->comm,
+		    (int)s->key.pid, checks_time(f->value).text, checks_time(f->threshold).text);
 }

@@ -1,6 +1,7 @@
 #include "detect/checks.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,35 +94,41 @@ static double checks_room_mb(const struct tick *t, const struct proc_sample *s)
 		    fmax(0, u64_to_mb(c->memory_max_bytes) - u64_to_mb(c->memory_current_bytes)));
 }
 
-const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES])
+void finding_add(struct finding *f, const char *format, ...)
 {
-	if (seconds < 1)
-		snprintf(text, CHECKS_TIME_BYTES, "%.2g s", seconds);
-	else if (seconds < 120)
-		snprintf(text, CHECKS_TIME_BYTES, "%.0f s", seconds);
-	else if (seconds < 7200)
-		snprintf(text, CHECKS_TIME_BYTES, "%.0f min", seconds / 60);
-	else if (seconds < 172800)
-		snprintf(text, CHECKS_TIME_BYTES, "%.1f h", seconds / 3600);
-	else
-		snprintf(text, CHECKS_TIME_BYTES, "%.0f days", fmin(seconds / 86400, 99999));
-	return text;
+	const size_t n = strlen(f->text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(f->text + n, sizeof(f->text) - n, format, args);
+	va_end(args);
 }
 
-#define FULL_BYTES (CHECKS_TIME_BYTES + 64)
+struct time_text checks_time(double seconds)
+{
+	struct time_text t;
+
+	if (seconds < 1)
+		snprintf(t.text, sizeof(t.text), "%.2g s", seconds);
+	else if (seconds < 120)
+		snprintf(t.text, sizeof(t.text), "%.0f s", seconds);
+	else if (seconds < 7200)
+		snprintf(t.text, sizeof(t.text), "%.0f min", seconds / 60);
+	else if (seconds < 172800)
+		snprintf(t.text, sizeof(t.text), "%.1f h", seconds / 3600);
+	else
+		snprintf(t.text, sizeof(t.text), "%.0f days", fmin(seconds / 86400, 99999));
+	return t;
+}
 
 /* "; at this rate memory is full in 5 min"; what is less than a second away has come. */
-static const char *full_in(double seconds, const char *which, char text[FULL_BYTES])
+static void add_full(struct finding *f, const char *which)
 {
-	char until[CHECKS_TIME_BYTES];
-
-	text[0] = '\0';
-	if (seconds < 1)
-		snprintf(text, FULL_BYTES, "; memory is full");
-	else if (f64_known(seconds))
-		snprintf(text, FULL_BYTES, "; at %s rate memory is full in %s", which,
-			 checks_time(seconds, until));
-	return text;
+	if (f->seconds_to_limit < 1)
+		finding_add(f, "; memory is full");
+	else if (f64_known(f->seconds_to_limit))
+		finding_add(f, "; at %s rate memory is full in %s", which,
+			    checks_time(f->seconds_to_limit).text);
 }
 
 /* ---- memory spike ----
@@ -170,7 +177,7 @@ static enum severity judge_spike(double growth_mb, double limit_mb, double secon
 /* What does not fit here is no comfort, however often it did elsewhere. */
 static bool is_usual(const struct tick *t, const struct track *p, const struct proc_sample *s)
 {
-	double usual_mb = u64_to_mb(p->job->usual_rss_bytes);
+	double usual_mb = u64_to_mb(p->job->usual.rss_bytes);
 
 	return p->memory_mb <= usual_mb * NEW_PEAK && /* false where it is unknown */
 	       !(usual_mb >= checks_limit_mb(t, s));
@@ -190,7 +197,7 @@ static bool goes_on(const struct track *p, const struct rise *r, double room_mb)
 		return true;
 	/* The look at half of it, or the next: the one that it began with says nothing of what was
 	 * since. This one, where there is no other. */
-	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &mb);
+	levels_latest(&p->trail->memory, r->at + r->seconds / 2, INFINITY, &at, &mb);
 	if (!(at > r->at) &&
 	    !levels_since(&p->trail->memory, nextafter(r->at, INFINITY), &at, &mb, &high))
 		mb = p->memory_mb;
@@ -204,26 +211,25 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 	struct rise rise = { .from_mb = base };
 	const double room_mb = checks_room_mb(t, s); /* NaN: nobody knows */
 	double at = 0, least;
-	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	/* The base is one that lies below each of these two. */
-	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &rise.at,
-			  &rise.from_mb);
-	levels_last_below(&p->trail->memory, base + HARDLY_MORE * t->config->memory_spike_floor_mb,
-			  &at, &least);
+	levels_latest(&p->trail->memory, INFINITY, base + t->config->memory_spike_floor_mb / 2,
+		      &rise.at, &rise.from_mb);
+	levels_latest(&p->trail->memory, INFINITY,
+		      base + HARDLY_MORE * t->config->memory_spike_floor_mb, &at, &least);
 	rise.seconds = t->now - p->born - rise.at;
 	rise.mb = p->memory_mb - rise.from_mb;
 	f->before = base;
 	f->seconds_to_limit = room_mb * rise.seconds / rise.mb;
 	f->severity = judge_spike(p->memory_mb - base, checks_limit_mb(t, s), f->seconds_to_limit,
 				  goes_on(p, &rise, room_mb));
-	snprintf(
-		f->text, sizeof(f->text),
-		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s",
+	finding_add(
+		f,
+		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)",
 		s->comm, (int)s->key.pid, base, p->memory_mb,
-		checks_time(t->now - p->born - at, since), t->config->memory_spike_threshold,
-		t->config->memory_spike_floor_mb,
-		full_in(f->seconds_to_limit, "its latest", until));
+		checks_time(t->now - p->born - at).text, t->config->memory_spike_threshold,
+		t->config->memory_spike_floor_mb);
+	add_full(f, "its latest");
 }
 
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -323,7 +329,6 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	enum stand slowly = slow ? stand_of_slow(c, slow) : STAND_CLEAR;
 	double window = c->memory_leak_window_seconds;
 	bool is_early, is_over;
-	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
@@ -349,11 +354,12 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
 				 LEAK_SPAN * window - fit->span);
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) grows by %.1f MB %s, from %.0f MB to %.0f MB in %s (threshold: "
-		 "%.0f MB more)%s",
-		 s->comm, (int)s->key.pid, fit->slope * (fit->slope < SLOW_SLOPE ? 3600 : 60),
-		 fit->slope < SLOW_SLOPE ? "an hour" : "a minute", fit->first, f->value,
-		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
-		 full_in(f->seconds_to_limit, "this", until));
+	finding_add(f,
+		    "%s (pid %d) grows by %.1f MB %s, from %.0f MB to %.0f MB in %s (threshold: "
+		    "%.0f MB more)",
+		    s->comm, (int)s->key.pid, fit->slope * (fit->slope < SLOW_SLOPE ? 3600 : 60),
+		    fit->slope < SLOW_SLOPE ? "an hour" : "a minute", fit->first, f->value,
+		    checks_time(t->now - p->born - fit->from).text,
+		    t->config->memory_leak_floor_mb);
+	add_full(f, "this");
 }

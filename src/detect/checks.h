@@ -15,34 +15,59 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/map.h"
 #include "detect/track.h"
 #include "model/anomaly.h"
 #include "model/snapshot.h"
 
 struct host_past;
+struct cgroup_past;
+
+/*
+ * A GPU at the last tick, and since when it is idle: its memory is held while it does nothing. NaN:
+ * unknown, or it is not. What was measured once is lost when it is unknown, and not none.
+ */
+struct gpu_past {
+	double idle, percent, celsius; /* percent of its memory in use */
+	bool has_brakes, has_celsius;  /* that was known once */
+};
+
+/*
+ * What a process alone does not show: who its zombies are, whether it has children to wait for, and
+ * whether others like it go on.
+ *
+ * That takes another walk through the processes, which is only done when a zombie or a process
+ * without progress is old enough to matter.
+ */
+
+/* Processes with the same parent and the same name. */
+struct kin {
+	uint64_t n, n_moving; /* of those that are no longer new */
+	uint64_t n_all, n_busy;
+};
+
+/* All zeros is empty. */
+struct relations {
+	struct map by_kin; /* hash -> index */
+	struct kin *kin;
+	size_t n_kin, cap_kin;
+};
 
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
 	const struct config_anomaly *config;
 	const struct snapshot *snap;
 	const struct host_past *past;
+	const struct relations *relations;
 	double now;
-	double step;			    /* since the last tick; NaN: this is the first */
-	const struct system_sample *before; /* of the last tick; NULL */
-	double io_stalled;     /* since when I/O is over its threshold; NaN: it is not */
-	double swapping;       /* the same for swap */
+	double step;	       /* since the last tick; NaN: this is the first */
 	double swap_rate;      /* MB per second, in and out; NaN */
-	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
 	uint64_t host_kills;   /* only known from the count (host_past.h); U64_UNKNOWN */
 	uint64_t cgroup_kills; /* the same of the cgroup at hand */
 	double cgroup_kills_before, host_kills_before; /* before, in what lasts */
-	bool cgroup_kills_are_of_job;	 /* it has lost a process then, and is alone in it */
-	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
-	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
-	double calm_swap_rate; /* MB per second when it last was below its threshold; NaN */
-
-	/* What was measured once is lost when it is unknown, and not none. */
-	bool has_psi_memory, cgroup_has_psi, gpu_has_brakes, gpu_has_celsius;
+	bool cgroup_kills_are_of_job;	  /* it has lost a process then, and is alone in it */
+	const struct cgroup_past *cgroup; /* the one at hand; NULL: nothing is remembered of it */
+	struct gpu_past gpu;		  /* the one at hand, as it was at the last tick */
 };
 
 enum stand { STAND_UNKNOWN, STAND_CLEAR, STAND_BETWEEN, STAND_OVER };
@@ -107,9 +132,14 @@ const char *checks_unit(const char *name);
 
 /* ---- for the checks ---- */
 
-/* "40 s", "12 min", "3.5 h", "2 days". Returns text. */
-#define CHECKS_TIME_BYTES 24
-const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES]);
+/* Appends to its text. */
+__attribute__((format(printf, 2, 3))) void finding_add(struct finding *f, const char *format, ...);
+
+/* "40 s", "12 min", "3.5 h", "2 days". */
+struct time_text {
+	char text[24];
+};
+struct time_text checks_time(double seconds);
 
 /* checks.c */
 process_check check_memory_spike, check_memory_leak;

@@ -1,6 +1,7 @@
 #include "detect/compat.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/map.h"
@@ -17,21 +18,29 @@ struct judge {
 	void *ctx;
 };
 
-/* The rest is the caller's; no check of these fills in the sheet. */
-static void start(const struct judge *g, struct anomaly *a, enum anomaly_type type,
-		  enum severity severity)
+/* p: the process that it is about, or NULL. No check of these fills in the sheet. */
+__attribute__((format(printf, 7, 8))) static void call(const struct judge *g,
+						       enum anomaly_type type,
+						       enum severity severity,
+						       const struct compat_process *p, double value,
+						       double threshold, const char *format, ...)
 {
-	anomaly_init(a);
-	a->timestamp = g->current->timestamp;
-	a->type = type;
-	a->severity = severity;
-}
+	struct anomaly a;
+	va_list args;
 
-static void name_process(struct anomaly *a, const struct compat_process *p)
-{
-	a->has_pid = true;
-	a->pid = p->pid;
-	a->job_id = p->job_id;
+	anomaly_init(&a);
+	a.timestamp = g->current->timestamp;
+	a.type = type;
+	a.severity = severity;
+	a.metric_value = value;
+	a.threshold = threshold;
+	a.has_pid = p != NULL;
+	a.pid = p ? p->pid : 0;
+	a.job_id = p ? p->job_id : NULL;
+	va_start(args, format);
+	vsnprintf(a.text, sizeof(a.text), format, args);
+	va_end(args);
+	g->fn(g->ctx, &a);
 }
 
 /* ---- memory spike ---- */
@@ -58,7 +67,6 @@ static int check_spikes(const struct judge *g)
 	for (size_t k = 0; k < g->current->n_processes; k++) {
 		const struct compat_process *p = &g->current->processes[k];
 		double before_mb, ratio;
-		struct anomaly a;
 
 		if (!map_get(&by_pid, (uint64_t)p->pid, &i))
 			continue;
@@ -66,16 +74,11 @@ static int check_spikes(const struct judge *g)
 		ratio = p->rss_mb / before_mb;
 		if (!(before_mb > 0) || !(ratio >= limit))
 			continue;
-		start(g, &a, ANOMALY_MEMORY_SPIKE,
-		      ratio >= 2 * limit ? SEVERITY_CRITICAL : SEVERITY_HIGH);
-		name_process(&a, p);
-		a.metric_value = p->rss_mb;
-		a.threshold = before_mb * limit;
-		snprintf(
-			a.text, sizeof(a.text),
-			"the memory of process %lld went from %.1f MB to %.1f MB, which is %.2f times as much",
-			(long long)p->pid, before_mb, p->rss_mb, ratio);
-		g->fn(g->ctx, &a);
+		call(g, ANOMALY_MEMORY_SPIKE,
+		     ratio >= 2 * limit ? SEVERITY_CRITICAL : SEVERITY_HIGH, p, p->rss_mb,
+		     before_mb * limit,
+		     "the memory of process %lld went from %.1f MB to %.1f MB, which is %.2f times as much",
+		     (long long)p->pid, before_mb, p->rss_mb, ratio);
 	}
 	return 0;
 }
@@ -113,21 +116,15 @@ static int check_runaways(const struct judge *g)
 	for (size_t i = 0; g->n_history > 0 && i < g->current->n_processes; i++) {
 		const struct compat_process *p = &g->current->processes[i];
 		double seconds;
-		struct anomaly a;
 
 		if (!(p->cpu_percent >= limit))
 			continue;
 		seconds = g->current->timestamp - busy_since(g, p->pid);
 		if (!(seconds >= g->config->runaway_duration_seconds))
 			continue;
-		start(g, &a, ANOMALY_RUNAWAY_PROCESS, SEVERITY_CRITICAL);
-		name_process(&a, p);
-		a.metric_value = p->cpu_percent;
-		a.threshold = limit;
-		snprintf(a.text, sizeof(a.text),
-			 "process %lld has used %.0f %% of a core or more for %.0f s",
-			 (long long)p->pid, limit, seconds);
-		g->fn(g->ctx, &a);
+		call(g, ANOMALY_RUNAWAY_PROCESS, SEVERITY_CRITICAL, p, p->cpu_percent, limit,
+		     "process %lld has used %.0f %% of a core or more for %.0f s",
+		     (long long)p->pid, limit, seconds);
 	}
 	return 0;
 }
@@ -137,23 +134,19 @@ static int check_runaways(const struct judge *g)
 static int check_zombies(const struct judge *g)
 {
 	const struct compat_snapshot *s = g->current;
-	struct anomaly a;
+	struct compat_process zombie = { 0 };
+	bool has_pid = s->n_zombie_pids > 0;
 
 	if (s->zombie_count <= 0)
 		return 0;
-	start(g, &a, ANOMALY_ZOMBIE, SEVERITY_HIGH);
-	if (s->n_zombie_pids > 0) {
-		a.has_pid = true;
-		a.pid = s->zombie_pids[0];
+	if (has_pid)
+		zombie.pid = s->zombie_pids[0];
+	for (size_t i = 0; i < s->n_processes && !has_pid; i++) {
+		has_pid = s->processes[i].state == 'Z';
+		zombie.pid = s->processes[i].pid;
 	}
-	for (size_t i = 0; i < s->n_processes && !a.has_pid; i++) {
-		a.has_pid = s->processes[i].state == 'Z';
-		a.pid = s->processes[i].pid;
-	}
-	a.metric_value = (double)s->zombie_count;
-	a.threshold = 0;
-	snprintf(a.text, sizeof(a.text), "there are %lld zombies", (long long)s->zombie_count);
-	g->fn(g->ctx, &a);
+	call(g, ANOMALY_ZOMBIE, SEVERITY_HIGH, has_pid ? &zombie : NULL, (double)s->zombie_count, 0,
+	     "there are %lld zombies", (long long)s->zombie_count);
 	return 0;
 }
 
@@ -163,17 +156,11 @@ static int check_fds(const struct judge *g)
 {
 	for (size_t i = 0; i < g->current->n_processes; i++) {
 		const struct compat_process *p = &g->current->processes[i];
-		struct anomaly a;
 
-		if (p->open_fds < MAX_FDS)
-			continue;
-		start(g, &a, ANOMALY_FD_EXHAUSTION, SEVERITY_HIGH);
-		name_process(&a, p);
-		a.metric_value = (double)p->open_fds;
-		a.threshold = MAX_FDS;
-		snprintf(a.text, sizeof(a.text), "process %lld has %lld files open",
-			 (long long)p->pid, (long long)p->open_fds);
-		g->fn(g->ctx, &a);
+		if (p->open_fds >= MAX_FDS)
+			call(g, ANOMALY_FD_EXHAUSTION, SEVERITY_HIGH, p, (double)p->open_fds,
+			     MAX_FDS, "process %lld has %lld files open", (long long)p->pid,
+			     (long long)p->open_fds);
 	}
 	return 0;
 }
@@ -183,16 +170,11 @@ static int check_fds(const struct judge *g)
 static int check_pressure(const struct judge *g)
 {
 	double total = g->current->memory_total_mb, available = g->current->memory_available_mb;
-	struct anomaly a;
 
-	if (!(total > 0) || !(available / total < MIN_AVAILABLE))
-		return 0;
-	start(g, &a, ANOMALY_MEMORY_SPIKE, SEVERITY_CRITICAL);
-	a.metric_value = available;
-	a.threshold = total * MIN_AVAILABLE;
-	snprintf(a.text, sizeof(a.text), "%.0f MB of the host's %.0f MB are available", available,
-		 total);
-	g->fn(g->ctx, &a);
+	if (total > 0 && available / total < MIN_AVAILABLE)
+		call(g, ANOMALY_MEMORY_SPIKE, SEVERITY_CRITICAL, NULL, available,
+		     total * MIN_AVAILABLE, "%.0f MB of the host's %.0f MB are available",
+		     available, total);
 	return 0;
 }
 

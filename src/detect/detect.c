@@ -25,11 +25,11 @@ struct detect *detect_free(struct detect *d)
 	if (!d)
 		return NULL;
 	detect_tracks_release(&d->tracks);
-	relations_release(&d->relations);
+	map_release(&d->relations.by_kin);
+	free(d->relations.kin);
 	host_past_release(&d->host_past);
 	episodes_release(&d->episodes);
 	free(d->track_of);
-	free(d->changes);
 	free(d);
 	return NULL;
 }
@@ -42,8 +42,8 @@ void detect_configure(struct detect *d, const struct config_anomaly *config)
 void detect_set_scope(struct detect *d, enum detect_scope scope)
 {
 	d->scope = scope;
-	if (!(scope & DETECT_HOST))
-		episodes_drop_host(&d->episodes);
+	for (size_t i = 0; !(scope & DETECT_HOST) && i < d->episodes.n; i++)
+		d->episodes.items[i]->is_over |= !d->episodes.items[i]->e.worst.job_id;
 }
 
 int detect_adopt(struct detect *d, const struct episode *e)
@@ -67,8 +67,7 @@ static void begin_boot(struct evaluation *w)
 	if (!w->snap->boot_id[0] || strcmp(d->boot_id, w->snap->boot_id) == 0)
 		return;
 	if (d->last_ns != 0 && d->boot_id[0])
-		evaluation_note_failure(w,
-					episodes_end_all(&d->episodes, &w->moment, EPISODE_BOOTED));
+		evaluation_fail(w, episodes_end_all(&d->episodes, &w->tick, EPISODE_BOOTED));
 	detect_tracks_reset(&d->tracks);
 	host_past_release(&d->host_past);
 	host_past_init(&d->host_past);
@@ -78,25 +77,9 @@ static void begin_boot(struct evaluation *w)
 }
 
 /* Returns the first failure. */
-static int hand_out(struct evaluation *w, struct detect_changes *ret)
+static int hand_out(const struct evaluation *w, struct detect_changes *ret)
 {
-	struct detect *d = w->d;
-	const struct episodes *es = &d->episodes;
-
-	if (ARRAY_RESERVE(d->changes, d->cap_changes, es->n_changes) < 0) {
-		evaluation_note_failure(w, -ENOMEM);
-		return w->r;
-	}
-	for (size_t i = 0; i < es->n_changes; i++) {
-		const struct changed *c = &es->changes[i];
-
-		d->changes[i] = (struct detect_change){ c->change, c->episode, { F64_UNKNOWN, 0 } };
-		if (c->change == EPISODE_BEGAN && c->episode->worst.job_id)
-			d->changes[i].wish =
-				(struct detect_wish){ d->config.evidence_interval_seconds,
-						      d->config.evidence_duration_seconds };
-	}
-	*ret = (struct detect_changes){ d->changes, es->n_changes };
+	*ret = (struct detect_changes){ w->d->episodes.changes, w->d->episodes.n_changes };
 	return w->r;
 }
 
@@ -123,8 +106,8 @@ static bool take_step(struct evaluation *w, uint64_t now_ns)
 	if (d->last_ns != 0 && now_ns < d->last_ns &&
 	    (double)(d->last_ns - now_ns) / 1e9 > GAP_SECONDS) {
 		/* Only of a recording without another clock than the wall's. */
-		evaluation_note_failure(
-			w, episodes_end_all(&w->d->episodes, &w->moment, "the clock was set back"));
+		evaluation_fail(
+			w, episodes_end_all(&w->d->episodes, &w->tick, "the clock was set back"));
 		forget_past(w);
 		w->d->last_ns = 0;
 	}
@@ -150,8 +133,11 @@ static struct evaluation begin_evaluation(struct detect *d, const struct snapsho
 	return (struct evaluation){
 		.d = d,
 		.snap = snap,
-		.tick = { .config = &d->config, .snap = snap, .now = now, .step = F64_UNKNOWN },
-		.moment = { &d->config, snap, now },
+		.tick = { .config = &d->config,
+			  .snap = snap,
+			  .now = now,
+			  .step = F64_UNKNOWN,
+			  .relations = &d->relations },
 	};
 }
 
@@ -171,11 +157,12 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 	}
 	if (d->scope & DETECT_HOST)
 		evaluate_host(&w, news);
-	else
-		host_past_pass_kills(&d->host_past, w.snap);
-	evaluation_note_failure(&w, episodes_end_tick(&d->episodes, &w.moment));
+	else /* kills that the host has counted are reported by another observer */
+		d->host_past.host_kills =
+			u64_max_known(w.snap->system.oom_kills_total, d->host_past.host_kills);
+	evaluation_fail(&w, episodes_end_tick(&d->episodes, &w.tick));
 	d->early = (struct early_kills){ 0 };
-	evaluation_release(&w);
+	map_release(&w.by_pid);
 	host_past_end(&d->host_past, &w.tick);
 	d->last_ns = now_ns;
 	d->last_wall_ns = news->snap->wall_ns;
@@ -186,7 +173,6 @@ int detect_note_kills(struct detect *d, const struct detect_news *news, struct d
 {
 	struct evaluation w = begin_evaluation(d, news->snap, time_of(news->snap));
 
-	*ret = (struct detect_changes){ 0 };
 	if (d->scope & DETECT_JOBS)
 		evaluate_kills(&w, news);
 	return hand_out(&w, ret);
@@ -203,23 +189,54 @@ static struct evaluation begin_last_evaluation(struct detect *d, struct snapshot
 	return begin_evaluation(d, last, d->last_ns + AFTER_LAST_NS);
 }
 
-int detect_leave_job(struct detect *d, const struct detect_job *job,
+/* The job and its processes are forgotten with the next tick, which finds nothing of them that
+ * lasts. */
+int detect_leave_job(struct detect *d, const struct detect_job *left,
 		     const struct detect_ending *ending, struct detect_changes *ret)
 {
 	struct snapshot last;
 	struct evaluation w = begin_last_evaluation(d, &last);
+	const struct job_track *job =
+		detect_tracks_find_job(&d->tracks, left->job_id, left->attempt_id);
 
-	*ret = (struct detect_changes){ 0 };
 	if (u64_known(ending->wall_ns)) /* which may be before the last tick */
 		last.wall_ns = ending->wall_ns;
 	evaluate_deaths(&w, ending->events, ending->n_events);
-	evaluate_left_job(&w, job);
+	/* Active episodes, and not processes: there are far fewer. */
+	for (size_t i = 0; job && i < d->episodes.n; i++) {
+		const struct running *r = d->episodes.items[i];
+		const struct track *p;
+
+		if (r->is_over || !r->is_of_process ||
+		    !episode_is_of(&r->e, job->job_id, job->attempt_id))
+			continue;
+		p = detect_tracks_by_pid(&d->tracks, (pid_t)r->e.worst.pid);
+		if (p && p->is_dead && p->key.start_ticks == r->e.worst.start_ticks)
+			evaluate_process_end(&w, p);
+	}
+	if (job)
+		evaluate_job_end(&w, job);
 	return hand_out(&w, ret);
 }
 
-int detect_end(struct detect *d, struct detect_changes *ret)
+/* Episodes end at the time of the snapshot: here that of the job's end. */
+static void end_job(struct evaluation *w, const struct detect_ending *ending, struct snapshot *last)
 {
-	return detect_end_job(d, NULL, ret);
+	struct tracks *ts = &w->d->tracks;
+
+	evaluate_deaths(w, ending->events, ending->n_events);
+	last->wall_ns = u64_max_known(ending->wall_ns, w->d->last_wall_ns);
+	for (size_t i = 0; i < ts->n; i++) {
+		struct track *p = &ts->items[i];
+
+		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : last->wall_ns;
+		if (p->is_dead ||
+		    !ending->leaves_processes) /* the end of one that is left is unknown */
+			evaluate_process_end(w, p);
+	}
+	for (size_t i = 0; u64_known(ending->wall_ns) && i < ts->n_jobs; i++)
+		evaluate_job_end(w, ts->jobs[i]);
+	last->wall_ns = w->d->last_wall_ns;
 }
 
 int detect_end_job(struct detect *d, const struct detect_ending *ending, struct detect_changes *ret)
@@ -227,35 +244,33 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 	struct snapshot last;
 	struct evaluation w = begin_last_evaluation(d, &last);
 
-	*ret = (struct detect_changes){ 0 };
 	evaluate_last_kills(&w);
-	if (ending) {
-		/* Episodes end at the time of the snapshot: here that of the job's end. */
-		evaluate_deaths(&w, ending->events, ending->n_events);
-		last.wall_ns = u64_max_known(ending->wall_ns, w.d->last_wall_ns);
-		evaluate_last_processes(&w, ending->leaves_processes);
-		if (u64_known(ending->wall_ns))
-			evaluate_last_jobs(&w);
-		last.wall_ns = w.d->last_wall_ns;
-	}
-	evaluation_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
+	if (ending)
+		end_job(&w, ending, &last);
+	evaluation_fail(&w, episodes_end_all(&d->episodes, &w.tick, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
 	return hand_out(&w, ret);
 }
 
-void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret)
-{
-	host_describe(snap, ret);
-}
-
 const struct episode *detect_active(const struct detect *d, size_t i)
 {
-	return episodes_at(&d->episodes, i);
+	const struct episodes *es = &d->episodes;
+
+	for (size_t k = 0; k < es->n; k++)
+		if (!es->items[k]->is_over && i-- == 0)
+			return &es->items[k]->e;
+	return NULL;
 }
 
 bool detect_follows(const struct detect *d, pid_t pid)
 {
-	return episodes_have_process(&d->episodes, pid);
+	for (size_t i = 0; i < d->episodes.n; i++) {
+		const struct running *r = d->episodes.items[i];
+
+		if (!r->is_over && r->is_of_process && r->e.worst.pid == pid)
+			return true;
+	}
+	return false;
 }
 
 struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type)

@@ -83,19 +83,9 @@ struct detect_news {
 	size_t n_usual;
 };
 
-/*
- * More evidence: sampling the processes of the job this often for so long, and recording the
- * culprit's system calls and open files. It is for the caller to do so, or not.
- */
-struct detect_wish {
-	double interval_seconds;
-	double duration_seconds; /* 0: there is no wish */
-};
-
 struct detect_change {
 	enum episode_change change;
 	const struct episode *episode;
-	struct detect_wish wish;
 };
 
 struct detect_changes {
@@ -117,12 +107,6 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
  */
 int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
-/*
- * There will be no more ticks: all active episodes end at the time of the last one. A kill that
- * was counted and waited for its event begins and ends here.
- */
-int detect_end(struct detect *d, struct detect_changes *ret);
-
 /* One attempt, as the samples have it. */
 struct detect_job {
 	const char *job_id;
@@ -138,8 +122,10 @@ struct detect_ending {
 };
 
 /*
- * The same for who knows more of it. What is of a process ends with that, by its event or, where
- * none is left, with the job; what is of the job when that ended. All else ends as above.
+ * There will be no more ticks: all active episodes end at the time of the last one. A kill that was
+ * counted and waited for its event begins and ends here. ending: NULL, or what is known of the end.
+ * Then what is of a process ends with that, by its event or, where none is left, with the job; what
+ * is of the job when that ended.
  */
 int detect_end_job(struct detect *d, const struct detect_ending *ending,
 		   struct detect_changes *ret);
@@ -152,7 +138,11 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending,
 int detect_leave_job(struct detect *d, const struct detect_job *job,
 		     const struct detect_ending *ending, struct detect_changes *ret);
 
-/* What the host is doing, as an episode that begins has it: as long as there are processes. */
+/*
+ * What the host is doing, as an episode that begins has it. Takes as long as there are processes.
+ * Of a snapshot of one job only the values of the host count. Where the memory of some is unknown
+ * top_rss has the others, and knows_rss is false.
+ */
 void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret);
 
 /* The i-th episode that lasts, oldest first; NULL: there are no more. */

@@ -81,15 +81,6 @@ static void episode_write_name(struct episode *e, const struct subject *who, con
 			 (long long)who->attempt_id);
 }
 
-#define HASH_DIGITS 16
-
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One whose start is unknown is identified by its job as well, and so is one of the whole job. */
 static bool episode_is_of_process(const struct episode *e)
 {
@@ -113,8 +104,6 @@ static int episode_read_hash(const struct episode *e, uint64_t *ret)
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
 	const char *type = anomaly_type_name(e->worst.type);
 	const size_t n = strlen(type);
-	uint64_t h = 0;
-	size_t i;
 
 	/* Any program may have written the row. */
 	if (strncmp(e->name, type, n) != 0 || e->name[n] != '/' ||
@@ -125,11 +114,9 @@ static int episode_read_hash(const struct episode *e, uint64_t *ret)
 		return 0;
 	}
 	/* The middle part of the name is the hash, unless it is of a process with a known start. */
-	for (i = 0; i < HASH_DIGITS && digit(e->name[n + 1 + i]) >= 0; i++)
-		h = h << 4 | (uint64_t)digit(e->name[n + 1 + i]);
-	if (i < HASH_DIGITS || e->name[n + 1 + i] != '/')
+	if (strspn(e->name + n + 1, "0123456789abcdef") != 16 || e->name[n + 17] != '/')
 		return -EINVAL;
-	*ret = add_attempt(h, e->attempt_id);
+	*ret = add_attempt(strtoull(e->name + n + 1, NULL, 16), e->attempt_id);
 	return 0;
 }
 
@@ -140,7 +127,7 @@ static int episode_read_hash(const struct episode *e, uint64_t *ret)
 #define SILENCE_SECONDS 600 /* after which an episode that cannot be measured any more is over */
 
 /* The one that runs; NULL. */
-static struct running *episodes_find(struct episodes *es, uint64_t hash)
+static struct running *episodes_find(const struct episodes *es, uint64_t hash)
 {
 	for (size_t i = 0; i < es->n; i++)
 		if (es->items[i]->hash == hash && !es->items[i]->is_over)
@@ -153,7 +140,7 @@ static int add_change(struct episodes *es, enum episode_change change, const str
 {
 	if (ARRAY_RESERVE(es->changes, es->cap_changes, es->n_changes + 1) < 0)
 		return -ENOMEM;
-	es->changes[es->n_changes++] = (struct changed){ change, &r->e };
+	es->changes[es->n_changes++] = (struct detect_change){ change, &r->e };
 	return 0;
 }
 
@@ -178,7 +165,7 @@ static void set_end(struct running *r, uint64_t wall_ns)
 }
 
 /* At this moment; after: the last value, or NaN. */
-static int end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
+static int end_one(struct episodes *es, struct running *r, const struct tick *m, double after,
 		   const char *why)
 {
 	const bool is_moment = r->check->is_moment;
@@ -194,7 +181,7 @@ static int end_one(struct episodes *es, struct running *r, const struct moment *
 }
 
 /* A check found it clear, with this value: it ends where that has lasted. */
-static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
+static int be_clear(struct episodes *es, struct running *r, const struct tick *m, double value)
 {
 	if (!f64_known(r->clear_since)) {
 		r->clear_since = m->now;
@@ -209,7 +196,7 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 	return end_one(es, r, m, value, "it was clear for long enough");
 }
 
-int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
+int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
 		 const struct subject *who, uint64_t wall_ns, const char *why)
 {
 	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
@@ -227,7 +214,7 @@ static bool is_of_job(const struct running *r, const struct job_track *job)
 }
 
 /* What begins or gets worse at a tick does not end at the same. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
 		     const char *why)
 {
 	int ret = 0;
@@ -244,7 +231,7 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const struct j
 }
 
 /* Ends at the time it was last seen: the end itself was not observed. */
-static int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+static int episodes_end_unseen(struct episodes *es, struct running *r, const struct tick *m,
 			       const char *why)
 {
 	int ret = end_one(es, r, m, F64_UNKNOWN, why);
@@ -255,7 +242,7 @@ static int episodes_end_unseen(struct episodes *es, struct running *r, const str
 	return ret;
 }
 
-int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)
+int episodes_end_all(struct episodes *es, const struct tick *m, const char *why)
 {
 	int ret = 0;
 
@@ -270,7 +257,7 @@ int episodes_end_all(struct episodes *es, const struct moment *m, const char *wh
 	return ret;
 }
 
-int episodes_end_tick(struct episodes *es, const struct moment *m)
+int episodes_end_tick(struct episodes *es, const struct tick *m)
 {
 	int ret = 0;
 
@@ -321,7 +308,7 @@ static void write_more(struct running *r)
 			 r->n_more == 1 ? "" : "es");
 }
 
-static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
+static void take_worst(struct running *r, const struct tick *m, const struct finding *f)
 {
 	struct episode *e = &r->e;
 	const char *unit = unit_of(r, f);
@@ -361,7 +348,7 @@ static uint64_t times(const struct finding *f)
 	return f->n_times > 0 ? f->n_times : 1;
 }
 
-static int begin(struct episodes *es, const struct moment *m, const struct check *check,
+static int begin(struct episodes *es, const struct tick *m, const struct check *check,
 		 const struct subject *who, uint64_t hash, const struct finding *f)
 {
 	struct subject blamed = *who;
@@ -411,7 +398,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	episode_write_name(e, &blamed, m->snap->boot_id);
 	/* Once for all that begin at a tick: it takes as long as there are processes. */
 	if (!es->has_host)
-		host_describe(m->snap, &es->host);
+		detect_describe_host(m->snap, &es->host);
 	es->has_host = true;
 	e->host = es->host;
 	e->count = times(f);
@@ -420,7 +407,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	return add_change(es, EPISODE_BEGAN, r);
 }
 
-static int go_on(struct episodes *es, struct running *r, const struct moment *m,
+static int go_on(struct episodes *es, struct running *r, const struct tick *m,
 		 const struct finding *f)
 {
 	enum severity before = r->e.worst.severity;
@@ -481,7 +468,7 @@ void episodes_take_back(struct episodes *es, enum anomaly_type type, const struc
 
 /* ---- from outside ---- */
 
-int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
+int episodes_note(struct episodes *es, const struct tick *m, const struct check *check,
 		  const struct subject *who, const struct finding *f, struct burst *burst,
 		  bool *ret_muted)
 {
@@ -514,24 +501,12 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	return ret < 0 ? ret : episodes_find(es, hash) != NULL;
 }
 
-bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		   const struct subject *who)
-{
-	return episodes_find(es, episode_hash(type, who, m->snap->boot_id)) != NULL;
-}
-
-double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		     const struct subject *who)
+const struct episode *episodes_last(const struct episodes *es, const struct tick *m,
+				    enum anomaly_type type, const struct subject *who)
 {
 	const struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 
-	return r ? r->e.peak_value : 0;
-}
-
-void episodes_drop_host(struct episodes *es)
-{
-	for (size_t i = 0; i < es->n; i++)
-		es->items[i]->is_over |= !es->items[i]->e.worst.job_id;
+	return r ? &r->e : NULL;
 }
 
 void episodes_begin_tick(struct episodes *es)
@@ -547,23 +522,6 @@ void episodes_begin_tick(struct episodes *es)
 	es->n = n;
 	es->n_changes = 0;
 	es->has_host = false;
-}
-
-bool episodes_have_process(const struct episodes *es, pid_t pid)
-{
-	for (size_t i = 0; i < es->n; i++)
-		if (!es->items[i]->is_over && es->items[i]->is_of_process &&
-		    es->items[i]->e.worst.pid == pid)
-			return true;
-	return false;
-}
-
-const struct episode *episodes_at(const struct episodes *es, size_t i)
-{
-	for (size_t k = 0; k < es->n; k++)
-		if (!es->items[k]->is_over && i-- == 0)
-			return &es->items[k]->e;
-	return NULL;
 }
 
 void episodes_release(struct episodes *es)
@@ -662,7 +620,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
  * Since when it was stuck, which who takes over has not seen; NaN: it was not when it was last
  * seen, or nobody knows. For what, its threshold tells.
  */
-static void remember_stuck(const struct running *r, const struct moment *m, struct track *p)
+static void remember_stuck(const struct running *r, const struct tick *m, struct track *p)
 {
 	const struct config_anomaly *c = m->config;
 	const struct episode *e = &r->e;
@@ -680,7 +638,7 @@ static void remember_stuck(const struct running *r, const struct moment *m, stru
 }
 
 /* 1: it is there. 0: it is not. -ENOMEM. */
-static int meet(struct running *r, const struct moment *m, struct tracks *ts)
+static int meet(struct running *r, const struct tick *m, struct tracks *ts)
 {
 	const struct episode *e = &r->e;
 	const struct subject host = { .kind = e->gpu >= 0 ? OF_GPU : OF_HOST, .gpu = e->gpu };
@@ -721,7 +679,7 @@ static int meet(struct running *r, const struct moment *m, struct tracks *ts)
 	return 0;
 }
 
-int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts)
+int episodes_meet(struct episodes *es, const struct tick *m, struct tracks *ts)
 {
 	int ret = 0;
 

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "detect/checks.h"
+#include "detect/detect.h"
 #include "model/anomaly.h"
 
 #define EPISODES_MAX 256
@@ -70,28 +71,16 @@ struct remembered {
 	double ended, hold;
 };
 
-struct changed {
-	enum episode_change change;
-	const struct episode *episode;
-};
-
 struct episodes {
 	struct running *items[EPISODES_MAX];
 	size_t n;
 	struct remembered past[EPISODES_REMEMBERED];
 	size_t next_past;
-	struct changed *changes; /* of this tick; their episodes are valid until the next */
+	struct detect_change *changes; /* of this tick; their episodes are valid until the next */
 	size_t n_changes, cap_changes;
 	uint64_t n_dropped; /* for want of room, ever */
 	bool has_host;	    /* what the host is doing was found out at this tick */
 	struct anomaly_host host;
-};
-
-/* When it is, and what the host is doing. */
-struct moment {
-	const struct config_anomaly *config;
-	const struct snapshot *snap;
-	double now;
 };
 
 void episodes_release(struct episodes *es);
@@ -103,40 +92,30 @@ void episodes_begin_tick(struct episodes *es);
  * The finding of a check. burst (NULL: no limit) counts those of the job. Returns whether an
  * episode lasts. *ret_muted (or NULL): it was counted with another. -ENOMEM.
  */
-int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
+int episodes_note(struct episodes *es, const struct tick *m, const struct check *check,
 		  const struct subject *who, const struct finding *f, struct burst *burst,
 		  bool *ret_muted);
 
 /* One that was counted with another will have an episode of its own. */
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who);
 
-/* Whether one does. */
-bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		   const struct subject *who);
-
-/* Whether anything lasts of a process with this pid. */
-bool episodes_have_process(const struct episodes *es, pid_t pid);
-
-/* The worst value of what lasts; 0: nothing does. */
-double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		     const struct subject *who);
+/* The one that lasts; NULL: none does. */
+const struct episode *episodes_last(const struct episodes *es, const struct tick *m,
+				    enum anomaly_type type, const struct subject *who);
 
 /* The process is gone, since then: whatever lasted is over. */
-int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
+int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
 		 const struct subject *who, uint64_t wall_ns, const char *why);
 
 /* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
 		     const char *why);
 
-/* Those of the host and its GPUs go on with another observer: no changes of them any more. */
-void episodes_drop_host(struct episodes *es);
-
 /* All of them. */
-int episodes_end_all(struct episodes *es, const struct moment *m, const char *why);
+int episodes_end_all(struct episodes *es, const struct tick *m, const char *why);
 
 /* What nobody said anything about: moments are clear; others are over after a while. */
-int episodes_end_tick(struct episodes *es, const struct moment *m);
+int episodes_end_tick(struct episodes *es, const struct tick *m);
 
 /* ---- for evaluate.c ---- */
 
@@ -160,7 +139,4 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 		   const struct episode *e);
 
 /* Before the checks of a tick: what was adopted is found in what is there, or ends. */
-int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts);
-
-/* The i-th that lasts; NULL: there are no more. */
-const struct episode *episodes_at(const struct episodes *es, size_t i);
+int episodes_meet(struct episodes *es, const struct tick *m, struct tracks *ts);

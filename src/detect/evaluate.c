@@ -11,16 +11,10 @@
 #include "base/unknown.h"
 #include "detect/check_ranks.h"
 
-void evaluation_note_failure(struct evaluation *w, int r)
+void evaluation_fail(struct evaluation *w, int r)
 {
 	if (r < 0 && w->r == 0)
 		w->r = r;
-}
-
-void evaluation_release(struct evaluation *w)
-{
-	map_release(&w->late.first);
-	map_release(&w->by_pid);
 }
 
 void finding_clear(struct finding *f)
@@ -49,9 +43,9 @@ void evaluation_count(struct evaluation *w, const struct check *check, const str
 bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
 		     const struct finding *f, struct burst *burst, bool *ret_muted)
 {
-	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, burst, ret_muted);
+	int r = episodes_note(&w->d->episodes, &w->tick, check, who, f, burst, ret_muted);
 
-	evaluation_note_failure(w, r);
+	evaluation_fail(w, r);
 	return r > 0;
 }
 
@@ -86,13 +80,6 @@ static struct subject subject_of_job(const struct job_track *job)
 #define STILL_SHARE 0.9
 #define BUSY_LIKE 0.5
 
-void relations_release(struct relations *r)
-{
-	map_release(&r->by_kin);
-	free(r->kin);
-	*r = (struct relations){ 0 };
-}
-
 static bool is_old_zombie(const struct tick *t, const struct track *p)
 {
 	return p->state == 'Z' && t->now - p->in_state >= t->config->zombie_duration_seconds;
@@ -117,19 +104,18 @@ static uint64_t kin_key(const struct track *p, const struct proc_sample *s)
 	return hash_bytes(h, s->comm, strnlen(s->comm, sizeof(s->comm)));
 }
 
-static int find_kin(struct relations *r, uint64_t key, struct kin **ret)
+/* -1: no memory. */
+static int find_kin(struct relations *r, uint64_t key)
 {
 	uint64_t i;
 
-	if (!map_get(&r->by_kin, key, &i)) {
-		i = r->n_kin;
-		if (ARRAY_RESERVE(r->kin, r->cap_kin, r->n_kin + 1) < 0 ||
-		    map_put(&r->by_kin, key, i) < 0)
-			return -ENOMEM;
-		r->kin[r->n_kin++] = (struct kin){ 0 };
-	}
-	*ret = &r->kin[i];
-	return 0;
+	if (map_get(&r->by_kin, key, &i))
+		return (int)i;
+	if (ARRAY_RESERVE(r->kin, r->cap_kin, r->n_kin + 1) < 0 ||
+	    map_put(&r->by_kin, key, r->n_kin) < 0)
+		return -1;
+	r->kin[r->n_kin] = (struct kin){ 0 };
+	return (int)r->n_kin++;
 }
 
 static bool is_moving(const struct tick *t, const struct track *p)
@@ -148,7 +134,6 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 {
 	const struct snapshot *s = t->snap;
 	bool is_needed = false;
-	struct kin *kin;
 
 	for (size_t i = 0; !is_needed && i < ts->n; i++)
 		is_needed = ts->items[i].seen_tick == ts->tick &&
@@ -162,6 +147,7 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
 		struct track *parent = p ? detect_tracks_by_pid(ts, p->ppid) : NULL;
 		bool has_parent = parent && parent->seen_tick == ts->tick;
+		struct kin *kin;
 
 		if (!p)
 			continue;
@@ -176,8 +162,10 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 		}
 		if (p->state == 'Z')
 			continue;
-		if (find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
+		p->kin = find_kin(r, kin_key(p, &s->processes[i]));
+		if (p->kin < 0)
 			return -ENOMEM;
+		kin = &r->kin[p->kin];
 		kin->n_all++;
 		kin->n_busy += is_busy(t, p, BUSY_LIKE);
 		/* One that is new has not gone on while others stood still. */
@@ -185,20 +173,6 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 			continue;
 		kin->n++;
 		kin->n_moving += is_moving(t, p);
-	}
-	for (size_t i = 0; i < s->n_processes; i++) {
-		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
-
-		if (!p || (!is_still(t, p) && !is_busy(t, p, 1)) ||
-		    find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
-			continue;
-		if (is_busy(t, p, 1)) {
-			p->n_like = kin->n_all - 1;
-			p->n_like_busy = kin->n_busy - 1;
-			continue;
-		}
-		p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
-		p->n_like_moving = kin->n_moving;
 	}
 	return 0;
 }
@@ -244,34 +218,9 @@ static const struct track *culprit_of_processes(struct tracks *ts, const struct 
 	return worst;
 }
 
-static bool is_inside(const char *cgroup, const char *path)
-{
-	size_t n = strlen(path);
-
-	return cgroup && strncmp(cgroup, path, n) == 0 &&
-	       (cgroup[n] == '\0' || cgroup[n] == '/' || (n > 0 && path[n - 1] == '/'));
-}
-
-const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
-				      const size_t *track_of, const char *path)
-{
-	const struct track *worst = NULL;
-
-	for (size_t i = 0; i < snap->n_processes; i++) {
-		const struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
-
-		if (!p || !f64_known(p->memory_mb) || !is_inside(snap->processes[i].cgroup, path))
-			continue;
-		if (!worst || p->memory_mb > worst->memory_mb)
-			worst = p;
-	}
-	return worst;
-}
-
 /* ---- what is over with its process or job ---- */
 
-/* At the time of its exit event, or of the first tick without it. */
-static void evaluate_process_end(void *ctx, const struct track *p)
+void evaluate_process_end(void *ctx, const struct track *p)
 {
 	struct evaluation *w = ctx;
 	const struct subject who = subject_of_process(p, NULL);
@@ -281,63 +230,15 @@ static void evaluate_process_end(void *ctx, const struct track *p)
 
 	for (enum anomaly_type type = 0; p->active && type < N_ANOMALY_TYPES; type++)
 		if (p->active & 1u << type)
-			evaluation_note_failure(w,
-						episodes_end(&w->d->episodes, &w->moment, type,
-							     &who, end_ns, EPISODE_PROCESS_ENDED));
+			evaluation_fail(w, episodes_end(&w->d->episodes, &w->tick, type, &who,
+							end_ns, EPISODE_PROCESS_ENDED));
 }
 
-static void evaluate_job_end(void *ctx, const struct job_track *job)
+void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;
 
-	evaluation_note_failure(
-		w, episodes_end_job(&w->d->episodes, &w->moment, job, EPISODE_JOB_ENDED));
-}
-
-/* The end of a process that is left is not known. */
-void evaluate_last_processes(struct evaluation *w, bool leaves_processes)
-{
-	struct tracks *ts = &w->d->tracks;
-
-	for (size_t i = 0; i < ts->n; i++) {
-		struct track *p = &ts->items[i];
-
-		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : w->snap->wall_ns;
-		if (p->is_dead || !leaves_processes)
-			evaluate_process_end(w, p);
-	}
-}
-
-void evaluate_last_jobs(struct evaluation *w)
-{
-	const struct tracks *ts = &w->d->tracks;
-
-	for (size_t i = 0; i < ts->n_jobs; i++)
-		evaluate_job_end(w, ts->jobs[i]);
-}
-
-/* Both are forgotten with the next tick, which finds nothing of them that lasts. */
-void evaluate_left_job(struct evaluation *w, const struct detect_job *left)
-{
-	const struct job_track *job =
-		detect_tracks_find_job(&w->d->tracks, left->job_id, left->attempt_id);
-	const struct episodes *es = &w->d->episodes;
-
-	if (!job)
-		return;
-	/* Active episodes, and not processes: there are far fewer. */
-	for (size_t i = 0; i < es->n; i++) {
-		const struct running *r = es->items[i];
-		const struct track *p;
-
-		if (r->is_over || !r->is_of_process ||
-		    !episode_is_of(&r->e, job->job_id, job->attempt_id))
-			continue;
-		p = detect_tracks_by_pid(&w->d->tracks, (pid_t)r->e.worst.pid);
-		if (p && p->is_dead && p->key.start_ticks == r->e.worst.start_ticks)
-			evaluate_process_end(w, p);
-	}
-	evaluate_job_end(w, job);
+	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
 }
 
 /* ---- processes ---- */
@@ -417,7 +318,7 @@ static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 		if (is_elsewhere(news, progress->attempt_id))
 			continue;
 		if (detect_tracks_job(ts, progress->job_id, progress->attempt_id, &job) < 0) {
-			evaluation_note_failure(w, -ENOMEM);
+			evaluation_fail(w, -ENOMEM);
 			continue;
 		}
 		job->seen_tick = ts->tick;
@@ -427,10 +328,8 @@ static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 		if (detect_tracks_job(ts, news->usual[i].job_id, news->usual[i].attempt_id, &job) <
 		    0)
 			continue;
-		job->usual_cpu_percent = news->usual[i].cpu_percent;
-		job->usual_wall_seconds = news->usual[i].wall_seconds;
-		job->usual_cpu_seconds = news->usual[i].cpu_seconds;
-		job->usual_rss_bytes = news->usual[i].rss_bytes;
+		job->usual = news->usual[i];
+		job->usual.job_id = NULL; /* borrowed */
 	}
 }
 
@@ -489,7 +388,7 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 
 	begin_jobs(w, news);
 	if (ARRAY_RESERVE(d->track_of, d->cap_track_of, w->snap->n_processes) < 0) {
-		evaluation_note_failure(w, -ENOMEM);
+		evaluation_fail(w, -ENOMEM);
 		return;
 	}
 	host_past_see_cgroups(&d->host_past, w->snap);
@@ -503,18 +402,16 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		d->track_of[i] = TRACK_NONE;
 		if (p->job_id && is_left_out)
 			continue;
-		evaluation_note_failure(w,
-					detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
-							     before, &d->track_of[i]));
+		evaluation_fail(w, detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
+							before, &d->track_of[i]));
 		if (d->track_of[i] != TRACK_NONE && p->job_id && p->rank != RANK_NONE) {
 			struct track *track = &d->tracks.items[d->track_of[i]];
 
-			evaluation_note_failure(w, rank_watch_add(&track->job->ranks, p));
+			evaluation_fail(w, rank_watch_add(&track->job->ranks, p));
 		}
 	}
-	evaluation_note_failure(w,
-				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
-	evaluation_note_failure(w, episodes_meet(&d->episodes, &w->moment, &d->tracks));
+	evaluation_fail(w, relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
+	evaluation_fail(w, episodes_meet(&d->episodes, &w->tick, &d->tracks));
 	evaluate_homes(w);
 	for (size_t i = 0; i < w->snap->n_processes; i++) {
 		const size_t at = d->track_of[i];
@@ -527,7 +424,7 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		struct job_track *job = ts->jobs[i];
 
 		if (job->ranks)
-			evaluation_note_failure(w, rank_watch_end_tick(job->ranks, &w->tick));
+			evaluation_fail(w, rank_watch_end_tick(job->ranks, &w->tick));
 		for (size_t k = 0; k < n_checks; k++)
 			if (checks[k].of_job)
 				check_job(w, &checks[k], job);
@@ -550,6 +447,7 @@ void evaluate_host(struct evaluation *w, const struct detect_news *news)
 	uint64_t n_known = w->d->early.n + w->d->early.n_more + news->n_kills_elsewhere;
 	double step = f64_known(w->tick.step) ? w->tick.step : 0;
 	const struct subject host = { .kind = OF_HOST, .sheet_num = SHEET_NONE, .gpu = -1 };
+	const struct episode *told;
 	struct finding f;
 
 	/*
@@ -579,8 +477,8 @@ void evaluate_host(struct evaluation *w, const struct detect_news *news)
 			evaluation_note(w, &checks[k], &who, &f, NULL, NULL);
 		}
 	}
-	w->tick.host_kills_before =
-		episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &host);
+	told = episodes_last(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &host);
+	w->tick.host_kills_before = told ? told->peak_value : 0;
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_host)
 			continue;
@@ -631,7 +529,7 @@ static void note_kill(struct evaluation *w, const struct proc_event *ev)
 	bool is_muted;
 
 	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
-		evaluation_note_failure(w, -ENOMEM);
+		evaluation_fail(w, -ENOMEM);
 	finding_clear(&f);
 	find_oom(ev, victim, &f);
 	kills_is_late(&w->d->host_past.kills, w->tick.now, at);
@@ -685,7 +583,7 @@ static void note_sigkill(struct evaluation *w, const struct proc_event *ev)
 	if (!ev->job_id || ev->status.signal != SIGKILL)
 		return;
 	if (detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
-		evaluation_note_failure(w, -ENOMEM);
+		evaluation_fail(w, -ENOMEM);
 	else
 		job->lost_tick = w->d->tracks.tick + 1; /* which is about to begin */
 }
@@ -697,8 +595,7 @@ static const struct proc_sample *find_sample(struct evaluation *w, const struct 
 	uint64_t at;
 
 	for (size_t i = 0; !w->has_by_pid && i < w->snap->n_processes; i++)
-		evaluation_note_failure(
-			w, map_put(&w->by_pid, (uint64_t)w->snap->processes[i].key.pid, i));
+		evaluation_fail(w, map_put(&w->by_pid, (uint64_t)w->snap->processes[i].key.pid, i));
 	w->has_by_pid = true;
 	if (!map_get(&w->by_pid, (uint64_t)key->pid, &at))
 		return NULL;
@@ -718,11 +615,10 @@ void evaluate_kills(struct evaluation *w, const struct detect_news *news)
 		/* The counts of the next tick have it, and no event does then. */
 		if (ev->job_id && w->d->early.n < EVALUATION_EARLY)
 			w->d->early.jobs[w->d->early.n++] =
-				evaluation_hash_job(ev->job_id, ev->attempt_id);
+				host_past_hash_job(ev->job_id, ev->attempt_id);
 		else
 			w->d->early.n_more++;
 	}
-	evaluation_release(w);
 }
 
 void evaluate_events(struct evaluation *w, const struct detect_news *news)
@@ -737,9 +633,9 @@ void evaluate_events(struct evaluation *w, const struct detect_news *news)
 			const struct proc_sample *p = ev->job_id ? find_sample(w, &ev->key) : NULL;
 
 			if (p && u64_known(p->key.start_ticks))
-				evaluation_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev,
-									       w->tick.now,
-									       moment_of(w, ev)));
+				evaluation_fail(w,
+						detect_tracks_adopt(&w->d->tracks, p, ev,
+								    w->tick.now, moment_of(w, ev)));
 		}
 		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
 			note_death(w, ev);

@@ -21,30 +21,9 @@
 
 /* Kills that were reported between two ticks: the next tick finds them in the counts. */
 struct early_kills {
-	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see evaluation_hash_job() */
+	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see host_past_hash_job() */
 	size_t n;
 	uint64_t n_more; /* of any job */
-};
-
-/*
- * What a process alone does not show: who its zombies are, whether it has children to wait for, and
- * whether others like it go on.
- *
- * That takes another walk through the processes, which is only done when a zombie or a process
- * without progress is old enough to matter.
- */
-
-/* Processes with the same parent and the same name. */
-struct kin {
-	uint64_t n, n_moving; /* of those that are no longer new */
-	uint64_t n_all, n_busy;
-};
-
-/* All zeros is empty. */
-struct relations {
-	struct map by_kin; /* hash -> index */
-	struct kin *kin;
-	size_t n_kin, cap_kin;
 };
 
 struct detect {
@@ -62,8 +41,6 @@ struct detect {
 	struct detect_looks looks[N_ANOMALY_TYPES];
 	size_t *track_of; /* of each process of the tick */
 	size_t cap_track_of;
-	struct detect_change *changes;
-	size_t cap_changes;
 };
 
 #define EVALUATION_KILLING 16
@@ -74,38 +51,21 @@ struct killing {
 	uint64_t n;
 };
 
-/* Kills that have events, counted in one walk through the events. */
-struct kill_news {
-	uint64_t n_anywhere;  /* of jobs that are in no cgroup that is known: a short one is killed
-				 before anybody has seen which it is in */
-	struct map by_job;    /* hash of the others -> how many */
-	uint64_t n_elsewhere; /* reported by another observer, of other jobs */
-};
-
-/* Cgroups whose count has reported kills, each with the next of the same job. */
-struct late_index {
-	bool is_made;
-	struct map first; /* hash of the job -> the first of them */
-	uint16_t next[HOST_PAST_CGROUPS];
-};
-
 /* What the steps of a tick hand on. */
 struct evaluation {
 	struct detect *d;
 	const struct snapshot *snap;
 	struct tick tick;
-	struct moment moment;
 	struct killing killing[EVALUATION_KILLING]; /* the first so many */
 	size_t n_killing;
 	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
-	struct kill_news kills;	 /* of the events */
-	struct late_index late;
-	struct map by_pid; /* of the snapshot, where somebody asked: pid -> its place */
+	uint64_t n_anywhere;	 /* kills with events that may have been in any cgroup */
+	struct map by_pid;	 /* of the snapshot, where somebody asked: pid -> its place */
 	bool has_by_pid;
 	int r; /* the first failure */
 };
 
-void evaluation_note_failure(struct evaluation *w, int r);
+void evaluation_fail(struct evaluation *w, int r);
 
 /* Statistics for detect_looks_of(). */
 void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f);
@@ -120,9 +80,6 @@ void finding_clear(struct finding *f);
 /* The culprit of an episode of a job or cgroup; NULL: none is known. */
 void subject_blame(struct subject *who, const struct track *culprit);
 
-/* Frees what the steps have made. */
-void evaluation_release(struct evaluation *w);
-
 /* Events since the last tick: OOM kills, exits and orphans. */
 void evaluate_events(struct evaluation *w, const struct detect_news *news);
 
@@ -136,19 +93,11 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news);
 /* The host and its GPUs. */
 void evaluate_host(struct evaluation *w, const struct detect_news *news);
 
-/*
- * After the last tick: episodes of processes that are known to have ended, or of all where none is
- * left; then those of the jobs, which are over.
- */
-void evaluate_last_processes(struct evaluation *w, bool leaves_processes);
-void evaluate_last_jobs(struct evaluation *w);
-
-/* One of several jobs is over: with it those of its processes that are known to have ended. */
-void evaluate_left_job(struct evaluation *w, const struct detect_job *left);
+/* What is of it is over: at the time of its exit event, or of the first tick without it. */
+void evaluate_process_end(void *evaluation, const struct track *p);
+void evaluate_job_end(void *evaluation, const struct job_track *job);
 
 /* ---- evaluate_cgroups.c ---- */
-
-uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id);
 
 /* Which job each cgroup is of, and how many processes there is room for. */
 void evaluate_homes(struct evaluation *w);
@@ -163,12 +112,3 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 
 /* After the last tick: kills that still wait for an event are reported. */
 void evaluate_last_kills(struct evaluation *w);
-
-void relations_release(struct relations *r);
-
-/*
- * The process with the most memory in the cgroup, or below it; NULL: none is followed. track_of: of
- * each process of the snapshot.
- */
-const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
-				      const size_t *track_of, const char *path);

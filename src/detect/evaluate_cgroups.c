@@ -2,6 +2,7 @@
  * evaluate_cgroups - the cgroups of jobs: whose each is, and what is out of the ordinary there.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -27,6 +28,19 @@ static void bound_job(const struct evaluation *w, const struct cgroup_past *past
 		job->cgroup_limit = limit;
 }
 
+static void set_job(const struct host_past *s, struct cgroup_past *past,
+		    const struct proc_sample *p)
+{
+	const uint64_t job = host_past_hash_job(p->job_id, p->attempt_id);
+
+	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
+	past->attempt_id = p->attempt_id;
+	past->sheet_before = past->job == job ? past->sheet_num : SHEET_NONE;
+	past->job = job;
+	past->sheet_num = p->sheet_num;
+	past->job_seen = s->n_ticks;
+}
+
 /* The job of the first process in each: one walk through the processes, most of which are in the
  * same as the one before. */
 void evaluate_homes(struct evaluation *w)
@@ -44,7 +58,7 @@ void evaluate_homes(struct evaluation *w)
 			past = host_past_find_cgroup(s, p->cgroup);
 		path = p->cgroup;
 		if (past && past->job_seen != s->n_ticks)
-			host_past_set_job(s, past, p);
+			set_job(s, past, p);
 		else if (past && !past->is_shared)
 			past->is_shared = !(strcmp(past->job_id, p->job_id) == 0 &&
 					    past->attempt_id == p->attempt_id);
@@ -55,58 +69,45 @@ void evaluate_homes(struct evaluation *w)
 
 /* ---- kills ---- */
 
-/* One is inside of the other: then both count the same kills. */
-static bool are_nested(const char *a, const char *b)
+static bool is_inside(const char *cgroup, const char *path)
 {
-	size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
-	const char *longer = n < m ? b : a;
+	size_t n = strlen(path);
 
-	return strncmp(a, b, shorter) == 0 && (longer[shorter] == '\0' || longer[shorter] == '/' ||
-					       shorter == 0 || longer[shorter - 1] == '/');
+	return cgroup && strncmp(cgroup, path, n) == 0 &&
+	       (cgroup[n] == '\0' || cgroup[n] == '/' || n == 0 || path[n - 1] == '/');
 }
 
-uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id)
+/* May have been in any cgroup of that job. One of a job whose cgroup is not known: in any at all.
+ */
+static void add_kill(struct evaluation *w, uint64_t job)
 {
-	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
-			  strlen(job_id));
+	struct host_past *s = &w->d->host_past;
+	bool is_known = false;
+
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		s->cgroups[i].n_events += s->cgroups[i].job == job;
+		is_known |= s->cgroups[i].job == job;
+	}
+	w->n_anywhere += !is_known;
 }
 
-static void add_kill(struct evaluation *w, uint64_t hash)
-{
-	uint64_t n;
-
-	if (!map_get(&w->kills.by_job, hash, &n))
-		w->kills.n_anywhere++;
-	else
-		map_put(&w->kills.by_job, hash, n + 1); /* replaces: needs no memory */
-}
-
-/* Jobs that are in a cgroup come first, with none; then each event is counted once. */
+/* Kills that have events. */
 static void count_events(struct evaluation *w, const struct detect_news *news)
 {
-	const struct host_past *s = &w->d->host_past;
 	const struct early_kills *early = &w->d->early;
-	const bool has_any = news->n_events + w->d->early.n > 0;
 
-	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more,
-				       .by_job = MAP_INIT,
-				       .n_elsewhere = news->n_kills_elsewhere };
-	for (size_t i = 0; has_any && i < s->n_cgroups; i++) {
-		const struct cgroup_past *past = &s->cgroups[i];
-
-		if (map_put(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id),
-			    0) < 0)
-			evaluation_note_failure(w, -ENOMEM);
-	}
+	for (size_t i = 0; i < w->d->host_past.n_cgroups; i++)
+		w->d->host_past.cgroups[i].n_events = 0;
+	w->n_anywhere = early->n_more;
 	for (size_t i = 0; i < early->n; i++)
 		add_kill(w, early->jobs[i]);
 	for (size_t i = 0; i < news->n_events; i++) {
 		const struct proc_event *ev = &news->events[i];
 
 		if (ev->type == EVENT_OOM && ev->job_id)
-			add_kill(w, evaluation_hash_job(ev->job_id, ev->attempt_id));
+			add_kill(w, host_past_hash_job(ev->job_id, ev->attempt_id));
 		else if (ev->type == EVENT_OOM)
-			w->kills.n_anywhere++;
+			w->n_anywhere++;
 	}
 }
 
@@ -116,35 +117,35 @@ static void count_events(struct evaluation *w, const struct detect_news *news)
  */
 static bool are_kills_of_job(const struct evaluation *w, const struct cgroup_past *past)
 {
-	return past->job_id[0] && !past->is_shared &&
-	       detect_tracks_has_lost(&w->d->tracks, past->job_id, past->attempt_id,
-				      past->rose > 0 ? past->rose - 1 : 0);
+	const struct job_track *job =
+		detect_tracks_find_job(&w->d->tracks, past->job_id, past->attempt_id);
+
+	return past->job_id[0] && !past->is_shared && (!job || job->lost_tick + 1 >= past->rose);
 }
 
 /* That may have been in this one; those of other jobs only if it has lost no process itself. */
-static uint64_t count_known(const struct evaluation *w, const struct cgroup_past *past)
+static uint64_t count_known(const struct evaluation *w, const struct detect_news *news,
+			    const struct cgroup_past *past)
 {
-	uint64_t n = 0;
-
-	map_get(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id), &n);
-	if (!are_kills_of_job(w, past))
-		n += w->kills.n_elsewhere;
-	return w->kills.n_anywhere + n;
+	return w->n_anywhere + past->n_events +
+	       (are_kills_of_job(w, past) ? 0 : news->n_kills_elsewhere);
 }
 
 /* Those that cgroups above and below have counted, which came before it. */
-static uint64_t count_nested(const struct evaluation *w, size_t at)
+static uint64_t count_nested(const struct evaluation *w, const char *path)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < w->n_killing; i++)
-		if (are_nested(w->snap->cgroups[w->killing[i].at].path, w->snap->cgroups[at].path))
+		if (is_inside(w->snap->cgroups[w->killing[i].at].path, path) ||
+		    is_inside(path, w->snap->cgroups[w->killing[i].at].path))
 			n += w->killing[i].n;
 	return n;
 }
 
 /* The last known count is kept while it cannot be read. */
-static uint64_t settle(struct evaluation *w, size_t at, struct cgroup_past *past)
+static uint64_t settle(struct evaluation *w, const struct detect_news *news, size_t at,
+		       struct cgroup_past *past)
 {
 	const struct cgroup_sample *c = &w->snap->cgroups[at];
 	uint64_t n = u64_delta(c->oom_kills, past->oom_kills), n_new;
@@ -156,7 +157,7 @@ static uint64_t settle(struct evaluation *w, size_t at, struct cgroup_past *past
 		past->killed_sheet =
 			past->sheet_before != SHEET_NONE ? past->sheet_before : past->sheet_num;
 	}
-	n_new = kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
+	n_new = kills_settle(&past->kills, n, count_known(w, news, past) + count_nested(w, c->path),
 			     w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
 	if (u64_known(n_new))
 		w->n_cgroup_kills += n_new;
@@ -197,41 +198,24 @@ static struct subject subject_of_kills(const struct evaluation *w, const char *p
 	return who;
 }
 
-#define NO_CGROUP UINT16_MAX
-
 bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
 			struct finding *f)
 {
 	struct host_past *s = &w->d->host_past;
 	const struct check *kill_check = checks;
-	uint64_t i = NO_CGROUP;
+	uint64_t job = ev->job_id ? host_past_hash_job(ev->job_id, ev->attempt_id) : 0;
 
 	while (kill_check->of_cgroup != check_cgroup_oom)
 		kill_check++;
-	/* One walk through the cgroups for all events of a tick. */
-	for (size_t k = s->n_cgroups; !w->late.is_made && k-- > 0;) {
-		const struct cgroup_past *past = &s->cgroups[k];
-		uint64_t hash = evaluation_hash_job(past->job_id, past->attempt_id);
-		uint64_t first = NO_CGROUP;
-
-		if (past->kills.n_reported == 0)
-			continue;
-		map_get(&w->late.first, hash, &first);
-		w->late.next[k] = (uint16_t)first;
-		evaluation_note_failure(w, map_put(&w->late.first, hash, k));
-	}
-	w->late.is_made = true;
-	if (ev->job_id)
-		map_get(&w->late.first, evaluation_hash_job(ev->job_id, ev->attempt_id), &i);
-	for (; i != NO_CGROUP; i = w->late.next[i]) {
+	for (size_t i = 0; ev->job_id && i < s->n_cgroups; i++) {
 		struct cgroup_past *past = &s->cgroups[i];
 		const struct subject who = subject_of(past->path, past);
 
-		if (!kills_is_late(&past->kills, w->tick.now, at))
+		if (past->kills.n_reported == 0 || past->job != job ||
+		    !kills_is_late(&past->kills, w->tick.now, at))
 			continue;
 		if (!past->reported_of_job)
-			return false; /* it was reported without a job, and is the job's after all
-				       */
+			return false; /* reported without a job, and the job's after all */
 		f->is_no_other = true;
 		evaluation_note(w, kill_check, &who, f, NULL, NULL);
 		return true;
@@ -251,7 +235,7 @@ static struct subject subject_of_pressure(struct evaluation *w, const struct cgr
 	const struct subject who = subject_of(c->path, past);
 
 	if (!past || !past->is_shared ||
-	    episodes_last(&w->d->episodes, &w->moment, ANOMALY_MEMORY_PRESSURE, &who))
+	    episodes_last(&w->d->episodes, &w->tick, ANOMALY_MEMORY_PRESSURE, &who))
 		return who;
 	return of_nobody(who);
 }
@@ -261,13 +245,24 @@ struct cgroup_at_hand {
 	const char *path;
 };
 
+/* The process with the most memory in the cgroup, or below it. */
 static void blame_memory(const void *ctx, struct subject *who)
 {
 	const struct cgroup_at_hand *at = ctx;
 	const struct detect *d = at->evaluation->d;
+	const struct snapshot *snap = at->evaluation->snap;
+	const struct track *worst = NULL;
 
-	subject_blame(who,
-		      culprit_of_cgroup(&d->tracks, at->evaluation->snap, d->track_of, at->path));
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const struct track *p =
+			d->track_of[i] == TRACK_NONE ? NULL : &d->tracks.items[d->track_of[i]];
+
+		if (p && f64_known(p->memory_mb) &&
+		    is_inside(snap->processes[i].cgroup, at->path) &&
+		    (!worst || p->memory_mb > worst->memory_mb))
+			worst = p;
+	}
+	subject_blame(who, worst);
 }
 
 static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
@@ -276,13 +271,16 @@ static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
 	const struct cgroup_at_hand at = { w, c->path };
 	struct subject of_cgroup = subject_of_pressure(w, c, past);
 	const struct subject of_kills = subject_of_kills(w, c->path, past);
+	const struct episode *told;
 	struct finding f;
 
+	w->tick.cgroup = past;
 	of_cgroup.blame = blame_memory;
 	of_cgroup.blame_ctx = &at;
-	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
-		w->tick.cgroup_kills_before =
-			episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &of_kills);
+	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0) {
+		told = episodes_last(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &of_kills);
+		w->tick.cgroup_kills_before = told ? told->peak_value : 0;
+	}
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_cgroup)
 			continue;
@@ -320,8 +318,9 @@ void evaluate_last_kills(struct evaluation *w)
 	struct host_past *s = &w->d->host_past;
 
 	for (size_t i = 0; i < s->n_cgroups; i++) {
-		uint64_t n = kills_take_rest(&s->cgroups[i].kills);
+		uint64_t n = s->cgroups[i].kills.n_counted;
 
+		s->cgroups[i].kills = (struct kill_ledger){ 0 };
 		if (n > 0)
 			check_gone(w, &s->cgroups[i], n);
 	}
@@ -338,10 +337,8 @@ void evaluate_cgroups(struct evaluation *w, const struct detect_news *news)
 
 		w->tick.cgroup_kills = U64_UNKNOWN;
 		w->tick.cgroup_kills_are_of_job = false;
-		w->tick.cgroup_stall = past ? past->stall : F64_UNKNOWN;
-		w->tick.cgroup_has_psi = past && past->has_psi;
 		if (past)
-			judge_kills(w, past, settle(w, i, past));
+			judge_kills(w, past, settle(w, news, i, past));
 		check_cgroup(w, c, past);
 		if (past) {
 			past->stall = c->psi_memory.full.avg10;
@@ -354,12 +351,11 @@ void evaluate_cgroups(struct evaluation *w, const struct detect_news *news)
 
 		if (past->seen == s->n_ticks || past->kills.n_counted == 0)
 			continue;
-		n = kills_settle(&past->kills, U64_UNKNOWN, count_known(w, past), w->tick.now,
+		n = kills_settle(&past->kills, U64_UNKNOWN, count_known(w, news, past), w->tick.now,
 				 w->tick.step, KILLS_EVENT_LATE_SECONDS);
 		if (!u64_known(n) || n == 0)
 			continue;
 		w->n_cgroup_kills += n;
 		check_gone(w, past, n);
 	}
-	map_release(&w->kills.by_job);
 }

@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "base/unknown.h"
+#include "detect/detect.h"
 
 /* ---- what the host is doing ---- */
 
@@ -58,7 +59,7 @@ static size_t find_top(const struct snapshot *s, rank_fn *rank, struct anomaly_p
 	return n;
 }
 
-void host_describe(const struct snapshot *s, struct anomaly_host *ret)
+void detect_describe_host(const struct snapshot *s, struct anomaly_host *ret)
 {
 	const struct system_sample *sys = &s->system;
 
@@ -149,14 +150,6 @@ bool kills_is_late(struct kill_ledger *l, double now, double at)
 	return true;
 }
 
-uint64_t kills_take_rest(struct kill_ledger *l)
-{
-	uint64_t n = l->n_counted;
-
-	*l = (struct kill_ledger){ 0 };
-	return n;
-}
-
 /* ---- from tick to tick ---- */
 
 #define GPU_HELD_SHARE 0.05
@@ -194,27 +187,28 @@ void host_past_begin(struct host_past *s, const struct config_anomaly *config, s
 
 	s->n_ticks++;
 	note_since(&s->io_stalled, now->psi_io.full.avg10 >= config->io_stall_percent, t->now);
-	if (s->has_before && t->step > 0)
+	if (t->step > 0)
 		rate = u64_to_mb(
 			       u64_add(u64_delta(now->swap_in_bytes, s->before.swap_in_bytes),
 				       u64_delta(now->swap_out_bytes, s->before.swap_out_bytes))) /
 		       t->step;
 	t->swap_rate = rate;
-	t->calm_swap_rate = s->calm_swap_rate;
 	note_since(&s->swapping, rate >= config->swap_storm_mb_per_second, before);
-	t->swapping = s->swapping;
 	if (rate < config->swap_storm_mb_per_second)
 		s->calm_swap_rate = rate;
 	s->has_psi_memory |= f64_known(now->psi_memory.full.avg10);
 	t->past = s;
-	t->before = s->has_before ? &s->before : NULL;
-	t->io_stalled = s->io_stalled;
-	t->has_psi_memory = s->has_psi_memory;
 }
 
 uint64_t host_past_hash_path(const char *path)
 {
 	return hash_bytes(HASH_INIT, path, strlen(path));
+}
+
+uint64_t host_past_hash_job(const char *job_id, int64_t attempt_id)
+{
+	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
+			  strlen(job_id));
 }
 
 struct cgroup_past *host_past_find_cgroup(const struct host_past *s, const char *path)
@@ -252,19 +246,6 @@ void host_past_see_cgroups(struct host_past *s, const struct snapshot *snap)
 	}
 }
 
-void host_past_set_job(const struct host_past *s, struct cgroup_past *past,
-		       const struct proc_sample *p)
-{
-	const bool is_same =
-		strcmp(past->job_id, p->job_id) == 0 && past->attempt_id == p->attempt_id;
-
-	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
-	past->attempt_id = p->attempt_id;
-	past->sheet_before = is_same ? past->sheet_num : SHEET_NONE;
-	past->sheet_num = p->sheet_num;
-	past->job_seen = s->n_ticks;
-}
-
 void host_past_see_gpu(struct host_past *s, const struct gpu_sample *gpu, struct tick *t)
 {
 	/* The use is of a moment, in which short work may not be seen; shares are of a time. */
@@ -272,31 +253,24 @@ void host_past_see_gpu(struct host_past *s, const struct gpu_sample *gpu, struct
 		       gpu->memory_used_mb >= GPU_HELD_SHARE * gpu->memory_total_mb;
 	struct gpu_past *past;
 
-	t->gpu_idle = t->gpu_percent = t->gpu_celsius = F64_UNKNOWN;
-	t->gpu_has_brakes = t->gpu_has_celsius = false;
+	t->gpu = (struct gpu_past){ F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, false, false };
 	if (gpu->index < 0 || gpu->index >= HOST_PAST_GPUS)
 		return;
 	past = &s->gpus[gpu->index];
 	note_since(&past->idle, is_idle, t->now);
-	t->gpu_idle = past->idle;
-	t->gpu_percent = past->percent;
-	t->gpu_celsius = past->celsius;
-	past->percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
-	past->celsius = gpu->temperature_c;
 	past->has_brakes |= u64_known(gpu->throttle);
 	past->has_celsius |= f64_known(gpu->temperature_c);
-	t->gpu_has_brakes = past->has_brakes;
-	t->gpu_has_celsius = past->has_celsius;
-}
-
-void host_past_pass_kills(struct host_past *s, const struct snapshot *snap)
-{
-	s->host_kills = u64_max_known(snap->system.oom_kills_total, s->host_kills);
+	t->gpu = *past;
+	past->percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
+	past->celsius = gpu->temperature_c;
 }
 
 void host_past_forget(struct host_past *s)
 {
-	s->has_before = false;
+	struct snapshot unknown;
+
+	snapshot_init(&unknown);
+	s->before = unknown.system;
 	s->io_stalled = s->swapping = s->calm_swap_rate = F64_UNKNOWN;
 	for (size_t i = 0; i < HOST_PAST_GPUS; i++)
 		s->gpus[i].idle = s->gpus[i].percent = s->gpus[i].celsius = F64_UNKNOWN;
@@ -307,7 +281,6 @@ void host_past_end(struct host_past *s, const struct tick *t)
 	size_t n = 0;
 
 	s->before = t->snap->system;
-	s->has_before = true;
 	/* One that cannot be read for a moment is still there, and kills may wait to be told. */
 	for (size_t i = 0; i < s->n_cgroups; i++)
 		if (s->n_ticks - s->cgroups[i].seen < FORGET_AFTER_TICKS ||

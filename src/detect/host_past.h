@@ -52,9 +52,6 @@ uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_know
  */
 bool kills_is_late(struct kill_ledger *l, double now, double at);
 
-/* Nothing more will come: those that wait still. */
-uint64_t kills_take_rest(struct kill_ledger *l);
-
 /* ---- from tick to tick ---- */
 
 #define HOST_PAST_GPUS 64
@@ -65,29 +62,24 @@ struct cgroup_past {
 	char path[128]; /* the beginning of it, for words */
 	uint64_t oom_kills;
 	double stall; /* of its tasks, at the last tick */
-	bool has_psi; /* that was known once */
+	bool has_psi; /* that was known once: now unknown, it is lost, and not none */
 	struct kill_ledger kills;
 	uint64_t rose; /* the tick of tracks.h at which its count last rose while none waited */
 	bool reported_of_job;	     /* what its count told last was of the job */
 	bool is_shared;		     /* another job was in it at the same time, once */
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
 	int64_t attempt_id;
+	uint64_t job;		     /* the hash of these two; 0: not known */
+	uint64_t n_events;	     /* of kills of this job at this tick */
 	int sheet_num, sheet_before; /* that the job was in at this look, and at the one before */
 	int killed_sheet;	     /* that it was in when the count last rose while none waited */
 	uint64_t seen, job_seen;     /* at which ticks */
 	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
 };
 
-struct gpu_past {
-	double idle;		      /* since when its memory is held while it does nothing; NaN */
-	double percent, celsius;      /* memory in use, and how hot it was, at the last tick; NaN */
-	bool has_brakes, has_celsius; /* that was known once */
-};
-
 struct host_past {
-	struct system_sample before;
-	bool has_before;
-	double io_stalled, swapping; /* since when; NaN */
+	struct system_sample before; /* at the last tick; all unknown: there was none */
+	double io_stalled, swapping; /* since when it is over its threshold; NaN: it is not */
 	double calm_swap_rate;	     /* MB per second when it last did not swap much; NaN */
 	bool has_psi_memory;	     /* that was known once */
 	uint64_t host_kills; /* the last known count; U64_UNKNOWN. Of this boot: it only rises */
@@ -99,8 +91,9 @@ struct host_past {
 	uint64_t n_ticks;
 };
 
-/* What a cgroup is known by. */
+/* What a cgroup is known by, and a job. */
 uint64_t host_past_hash_path(const char *path);
+uint64_t host_past_hash_job(const char *job_id, int64_t attempt_id);
 
 void host_past_init(struct host_past *s);
 void host_past_release(struct host_past *s);
@@ -113,25 +106,11 @@ void host_past_see_cgroups(struct host_past *s, const struct snapshot *snap);
 
 /* NULL: nothing is remembered of it. Valid until the next tick. */
 struct cgroup_past *host_past_find_cgroup(const struct host_past *s, const char *path);
-/* It is of the job of this process. */
-void host_past_set_job(const struct host_past *s, struct cgroup_past *past,
-		       const struct proc_sample *p);
-
 /* Fills in what the tick says of this one. */
 void host_past_see_gpu(struct host_past *s, const struct gpu_sample *gpu, struct tick *t);
-
-/* Kills that the host has counted are for somebody else to tell. */
-void host_past_pass_kills(struct host_past *s, const struct snapshot *snap);
 
 /* Nobody looked for a while: what was so then says nothing of now. */
 void host_past_forget(struct host_past *s);
 
 /* Keeps what the next tick needs, and forgets cgroups that are gone. */
 void host_past_end(struct host_past *s, const struct tick *t);
-
-/*
- * What the host is doing. Takes as long as there are processes. Of a snapshot of one job only the
- * values of the host count. Where the memory of some is unknown top_rss has the others, and
- * knows_rss is false.
- */
-void host_describe(const struct snapshot *s, struct anomaly_host *ret);

@@ -80,30 +80,14 @@ bool levels_since(const struct levels *l, double since, double *ret_t, double *r
 	return false;
 }
 
-bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v)
+bool levels_latest(const struct levels *l, double until, double limit, double *ret_t, double *ret_v)
 {
 	const struct series *s = &l->first;
 
 	for (size_t i = s->n; i > 0; i--) {
 		size_t at = place(s, i - 1);
 
-		if ((double)s->t[at] > until)
-			continue;
-		*ret_t = (double)s->t[at];
-		*ret_v = (double)s->v[at];
-		return true;
-	}
-	return false;
-}
-
-bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v)
-{
-	const struct series *s = &l->first;
-
-	for (size_t i = s->n; i > 0; i--) {
-		size_t at = place(s, i - 1);
-
-		if ((double)s->v[at] > limit)
+		if ((double)s->t[at] > until || (double)s->v[at] > limit)
 			continue;
 		*ret_t = (double)s->t[at];
 		*ret_v = (double)s->v[at];
@@ -293,7 +277,8 @@ static void note_start(struct track *t, const struct proc_sample *p,
 		t->trail->settled = 0; /* it was no longer new when it was first seen */
 	else if (age >= LONGEST_START_WINDOWS * window)
 		t->trail->settled = at;
-	else if (levels_until(&t->trail->memory, at - calm * (1 - CALM_EARLY), &since, &then) &&
+	else if (levels_latest(&t->trail->memory, at - calm * (1 - CALM_EARLY), INFINITY, &since,
+			       &then) &&
 		 !(t->memory_mb - then > CALM_FLOORS * config->memory_spike_floor_mb))
 		t->trail->settled = since; /* it has been calm for long enough */
 }
@@ -400,7 +385,8 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 		t->sheet_num = p->sheet_num;
 	if (!is_new)
 		t->n_zombies_before = t->n_zombies;
-	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = t->n_like_busy = 0;
+	t->n_zombies = t->n_children = 0;
+	t->kin = -1;
 	if (p->state != t->state) {
 		t->state = p->state;
 		t->in_state = now;
@@ -525,7 +511,6 @@ void detect_tracks_reset(struct tracks *ts)
 		free_job(ts->jobs[i]);
 	ts->n = ts->n_jobs = 0;
 	map_clear(&ts->by_pid);
-	map_clear(&ts->by_job);
 }
 
 void detect_tracks_forget_past(struct tracks *ts, double now)
@@ -553,7 +538,6 @@ void detect_tracks_release(struct tracks *ts)
 	free(ts->items);
 	free(ts->jobs);
 	map_release(&ts->by_pid);
-	map_release(&ts->by_job);
 	*ts = (struct tracks){ 0 };
 }
 
@@ -564,26 +548,20 @@ static bool is_job(const struct job_track *job, const char *job_id, int64_t atte
 	return job->attempt_id == attempt_id && strcmp(job->job_id, job_id) == 0;
 }
 
-/* Another job may have the same hash: then the next number is its own. */
-static uint64_t job_key(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			struct job_track **ret)
+/* Few are judged by one observer. */
+struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
+					 int64_t attempt_id)
 {
-	uint64_t key = hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), i;
-
-	key = hash_bytes(key, job_id, strlen(job_id));
-	for (*ret = NULL; map_get(&ts->by_job, key, &i); key++)
-		if (is_job(ts->jobs[i], job_id, attempt_id)) {
-			*ret = ts->jobs[i];
-			break;
-		}
-	return key;
+	for (size_t i = ts->n_jobs; i > 0; i--)
+		if (is_job(ts->jobs[i - 1], job_id, attempt_id))
+			return ts->jobs[i - 1];
+	return NULL;
 }
 
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret)
 {
-	struct job_track *job;
-	uint64_t key = job_key(ts, job_id, attempt_id, &job);
+	struct job_track *job = detect_tracks_find_job(ts, job_id, attempt_id);
 
 	if (!job) {
 		if (ARRAY_RESERVE(ts->jobs, ts->cap_jobs, ts->n_jobs + 1) < 0)
@@ -597,12 +575,10 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 			.n_zombies_before = U64_UNKNOWN,
 			.cgroup_limit = U64_UNKNOWN,
 			.sheet_num = SHEET_NONE,
-			.usual_cpu_percent = F64_UNKNOWN,
-			.usual_wall_seconds = F64_UNKNOWN,
-			.usual_cpu_seconds = F64_UNKNOWN,
-			.usual_rss_bytes = U64_UNKNOWN,
+			.usual = { NULL, attempt_id, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN,
+				   U64_UNKNOWN },
 		};
-		if (!job->job_id || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
+		if (!job->job_id) {
 			free_job(job);
 			return -ENOMEM;
 		}
@@ -610,23 +586,6 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	}
 	*ret = job;
 	return 0;
-}
-
-struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
-					 int64_t attempt_id)
-{
-	struct job_track *job;
-
-	job_key(ts, job_id, attempt_id, &job);
-	return job;
-}
-
-bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			    uint64_t since_tick)
-{
-	const struct job_track *job = detect_tracks_find_job(ts, job_id, attempt_id);
-
-	return !job || job->lost_tick >= since_tick;
 }
 
 static void join_job(struct track *p, struct job_track *job)
@@ -674,6 +633,7 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 		.in_state = now,
 		.without_job = F64_UNKNOWN,
 		.state = p->state,
+		.kin = -1,
 		.sheet_num = SHEET_NONE,
 		.cpu_ns = U64_UNKNOWN,
 		.wait_ns = U64_UNKNOWN,
@@ -812,7 +772,6 @@ void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gon
 			 job_gone_fn *job_gone, void *ctx)
 {
 	size_t n = 0;
-	struct job_track *found;
 
 	for (size_t i = ts->n; i > 0; i--) {
 		struct track *t = &ts->items[i - 1];
@@ -839,15 +798,5 @@ void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gon
 		else
 			free_job(job);
 	}
-	if (n == ts->n_jobs)
-		return;
 	ts->n_jobs = n;
-	/* Keys that follow a removed one would not be found any more: so all are entered anew. */
-	map_clear(&ts->by_job);
-	for (size_t i = 0; i < ts->n_jobs; i++) {
-		const struct job_track *job = ts->jobs[i];
-		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
-
-		map_put(&ts->by_job, key, i); /* there was room for more */
-	}
 }

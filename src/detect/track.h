@@ -15,6 +15,7 @@
 
 #include "base/config.h"
 #include "base/map.h"
+#include "detect/detect.h"
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
@@ -45,11 +46,9 @@ struct levels {
 bool levels_since(const struct levels *l, double since, double *ret_t, double *ret_v,
 		  double *ret_high_before);
 
-/* The latest at this time or earlier; false: there is none. */
-bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v);
-
-/* The latest value that is no larger than this; false: there is none. */
-bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v);
+/* The latest at this time or earlier whose value is no larger than this; false: there is none. */
+bool levels_latest(const struct levels *l, double until, double limit, double *ret_t,
+		   double *ret_v);
 
 /*
  * The least of each of SERIES_POINTS parts of the window: what a process always has,
@@ -132,10 +131,7 @@ struct job_track {
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
 	double cpu_percent;	   /* sum of what is known at this tick */
-	double usual_cpu_percent;  /* at most, of jobs of its kind; NaN */
-	double usual_wall_seconds; /* that such a job takes; NaN */
-	double usual_cpu_seconds;  /* that it uses in all; NaN */
-	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
+	struct detect_usual usual; /* without its job_id */
 	struct rank_watch *ranks;  /* check_ranks.h; NULL: it has none */
 	struct burst bursts[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
@@ -201,7 +197,8 @@ struct track {
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 
 	/* At this tick, where somebody asked for them. */
-	uint64_t n_zombies, n_children, n_like, n_like_moving, n_like_busy;
+	uint64_t n_zombies, n_children;
+	int kin;	     /* of struct relations; -1: not known */
 	struct trail *trail; /* NULL: it is new */
 };
 
@@ -212,7 +209,6 @@ struct tracks {
 	size_t next; /* behind the one that was updated last */
 	struct job_track **jobs;
 	size_t n_jobs, cap_jobs;
-	struct map by_job; /* hash -> index */
 	uint64_t tick;
 	uint64_t n_left_out; /* at this tick */
 };
@@ -245,10 +241,6 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 /* NULL: it is not known. */
 struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
 					 int64_t attempt_id);
-
-/* Whether it has lost a process at that tick or later, or is not known any more. */
-bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			    uint64_t since_tick);
 
 /* The one with this pid; NULL: it is not followed. */
 struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);

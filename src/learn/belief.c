@@ -290,9 +290,7 @@ static int note(struct work *w, const struct finding *f)
 
 static int compare_keys(const void *a, const void *b)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 int beliefs_update(struct pattern_list *patterns, const struct analysis *found,

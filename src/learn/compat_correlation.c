@@ -117,11 +117,6 @@ struct named_groups {
 	size_t n, cap;
 };
 
-static void named_groups_release(struct named_groups *g)
-{
-	free(g->items);
-}
-
 /* The group with this name, which is added if there is none. NULL: no memory. */
 static struct group *find_group(struct named_groups *g, const char *name)
 {
@@ -157,12 +152,15 @@ static int count_dominant(struct named_groups *groups, const struct compat_profi
 
 static int group_by_syscall(struct analysis *a, const struct compat_profile *profiles)
 {
-	CLEANUP(named_groups_release) struct named_groups groups = { 0 };
+	struct named_groups groups = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n_jobs; i++)
 		r = count_dominant(&groups, &profiles[i]);
-	return r < 0 ? r : judge_all(a, &by_syscall, groups.items, groups.n);
+	if (r == 0)
+		r = judge_all(a, &by_syscall, groups.items, groups.n);
+	free(groups.items);
+	return r;
 }
 
 int compat_analyze(const struct compat_profile *profiles, size_t n, size_t min_jobs,

@@ -55,9 +55,7 @@ struct point {
 
 static int by_value(const void *a, const void *b)
 {
-	double x = ((const struct point *)a)->value, y = ((const struct point *)b)->value;
-
-	return (x > y) - (x < y);
+	return COMPARE(((const struct point *)a)->value, ((const struct point *)b)->value);
 }
 
 /*
@@ -99,9 +97,7 @@ static double middle_of(const struct point *points, size_t cut)
 
 static int by_size(const void *a, const void *b)
 {
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const size_t *)a, *(const size_t *)b);
 }
 
 /* Leaves out each run in turn; the median of the cuts is the cut. */
@@ -213,7 +209,7 @@ static const char *sentence_of(const struct finding *f, struct arena *arena)
 struct trial {
 	const struct run_record *const *runs; /* of one class, by time; borrowed */
 	size_t n_runs, n_failed;
-	struct features features;
+	struct features features;     /* its arena owns the rest */
 	bool *has_failed;	      /* of each run */
 	const double **columns;	      /* of each feature… */
 	bool *is_binary;	      /* …and what kind it is… */
@@ -224,32 +220,29 @@ struct trial {
 static void trial_release(struct trial *t)
 {
 	features_release(&t->features);
-	free(t->has_failed);
-	free(t->columns);
-	free(t->is_binary);
-	free(t->results);
 }
 
 static int trial_set_out(struct trial *t, const struct run_record *const *runs, size_t n_runs)
 {
 	int r = features_build(runs, n_runs, &t->features);
-	size_t n = t->features.n + 1; /* none is no reason to fail */
+	size_t n = t->features.n;
+	struct arena *arena = &t->features.arena;
 
 	if (r < 0)
 		return r;
 	t->runs = runs;
 	t->n_runs = n_runs;
-	t->has_failed = calloc(n_runs, sizeof(*t->has_failed));
-	t->columns = calloc(n, sizeof(*t->columns));
-	t->is_binary = calloc(n, sizeof(*t->is_binary));
-	t->results = calloc(n, sizeof(*t->results));
+	t->has_failed = arena_alloc(arena, n_runs * sizeof(*t->has_failed));
+	t->columns = arena_alloc(arena, n * sizeof(*t->columns));
+	t->is_binary = arena_alloc(arena, n * sizeof(*t->is_binary));
+	t->results = arena_alloc(arena, n * sizeof(*t->results));
 	if (!t->has_failed || !t->columns || !t->is_binary || !t->results)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_runs; i++) {
 		t->has_failed[i] = run_has_failed(runs[i]);
 		t->n_failed += t->has_failed[i];
 	}
-	for (size_t i = 0; i < t->features.n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		t->columns[i] = t->features.items[i].values;
 		t->is_binary[i] = t->features.items[i].unit == UNIT_NONE;
 	}
@@ -409,7 +402,7 @@ static int by_p(const void *a, const void *b)
 	const struct class_test *x = *(struct class_test *const *)a;
 	const struct class_test *y = *(struct class_test *const *)b;
 
-	return x->p != y->p ? (x->p > y->p ? 1 : -1) : (x > y) - (x < y);
+	return COMPARE(x->p, y->p) ?: COMPARE(x, y);
 }
 
 /*
@@ -491,13 +484,9 @@ static int by_weight(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
 
-	if (x->grade != y->grade)
-		return x->grade < y->grade ? 1 : -1;
-	if (x->is_tested && y->is_tested && x->p != y->p)
-		return x->p > y->p ? 1 : -1;
-	if (x->class_key != y->class_key)
-		return x->class_key > y->class_key ? 1 : -1;
-	return strcmp(x->feature, y->feature);
+	if (x->grade == y->grade && x->is_tested && y->is_tested && x->p != y->p)
+		return COMPARE(x->p, y->p);
+	return COMPARE(y->grade, x->grade) ?: COMPARE(x->class_key, y->class_key) ?: strcmp(x->feature, y->feature);
 }
 
 /* Grades, now that the classes are adjusted for each other; what is none goes. */

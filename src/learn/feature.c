@@ -84,20 +84,9 @@ static const char *const horizons[RUN_HORIZONS] = {
 	"in the first 5 minutes",
 };
 
-static double number_value(const struct feature_number *number, const struct run_record *run)
-{
-	return number->compute ? number->compute(run) : value_at(run, number->offset);
-}
-
 static bool number_tells_outcome(const struct feature_number *number, const struct run_record *run)
 {
 	return number->outcome != OUTCOME_NONE && run_measured_outcome(run) == number->outcome;
-}
-
-static double early_value(const struct feature_early *early, size_t horizon,
-			  const struct run_record *run)
-{
-	return value_at(run, early->offset + horizon * sizeof(double));
 }
 
 /* ---- shares, anomalies, hosts ---- */
@@ -161,7 +150,7 @@ static double value_by_early_key(const char *key, const char *at, const struct r
 			continue;
 		for (size_t h = 0; h < RUN_HORIZONS; h++)
 			if (run_horizons[h] == seconds)
-				return early_value(early, h, run);
+				return value_at(run, early->offset + h * sizeof(double));
 	}
 	return F64_UNKNOWN;
 }
@@ -172,7 +161,8 @@ double feature_value(const char *key, const struct run_record *run)
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(key, numbers[i].key) == 0)
-			return number_value(&numbers[i], run);
+			return numbers[i].compute ? numbers[i].compute(run)
+						  : value_at(run, numbers[i].offset);
 	for (size_t i = 0; i < ARRAY_SIZE(nameds); i++)
 		if (strncmp(key, nameds[i].prefix, strlen(nameds[i].prefix)) == 0)
 			return nameds[i].value(run, key + strlen(nameds[i].prefix));
@@ -200,38 +190,50 @@ struct builder {
 	size_t cap;
 };
 
-/* Whether there is something to compare: enough values on both sides, and not all the same. */
-static bool is_worth_testing(const struct builder *b, const double *values)
+/* The values of a feature, of each run, and how many of those that failed and passed have one. */
+struct column {
+	const char *key;
+	double *values;
+	size_t n_failed, n_passed;
+	bool varies; /* not all are the same */
+};
+
+/* -ENOMEM. */
+static int read_column(struct builder *b, const char *key, struct column *ret)
 {
-	size_t n_failed = 0, n_passed = 0;
+	double *values = arena_alloc(&b->out->arena, b->n_runs * sizeof(*values));
 	double low = INFINITY, high = -INFINITY;
 
-	for (size_t i = 0; i < b->n_runs; i++) {
-		if (!f64_known(values[i]))
-			continue;
-		low = fmin(low, values[i]);
+	*ret = (struct column){ .key = key, .values = values };
+	for (size_t i = 0; values && i < b->n_runs; i++) {
+		bool has_failed = run_has_failed(b->runs[i]);
+
+		values[i] = feature_value(key, b->runs[i]);
+		ret->n_failed += f64_known(values[i]) && has_failed;
+		ret->n_passed += f64_known(values[i]) && !has_failed;
+		low = fmin(low, values[i]); /* NaN is none */
 		high = fmax(high, values[i]);
-		if (run_has_failed(b->runs[i]))
-			n_failed++;
-		else
-			n_passed++;
 	}
-	if (b->n_failed < MIN_KNOWN || b->n_runs - b->n_failed < MIN_KNOWN) /* a small class */
-		return n_failed == b->n_failed && n_passed == b->n_runs - b->n_failed && low < high;
-	return n_failed >= MIN_KNOWN && n_passed >= MIN_KNOWN && low < high;
+	ret->varies = low < high;
+	return values ? 0 : -ENOMEM;
 }
 
-static int add(struct builder *b, const char *key, const char *what, const char *when,
-	       enum feature_unit unit, bool is_censored, const double *values)
+/* Unless there is nothing to compare: too few values on a side, or all the same. */
+static int add(struct builder *b, const struct column *c, const char *what, const char *when,
+	       enum feature_unit unit, bool is_censored)
 {
+	const size_t n_passed = b->n_runs - b->n_failed;
+	const bool is_small = b->n_failed < MIN_KNOWN || n_passed < MIN_KNOWN; /* then all count */
 	struct features *out = b->out;
+	const char *key;
 
-	if (!is_worth_testing(b, values))
+	if (!c->varies || c->n_failed < (is_small ? b->n_failed : MIN_KNOWN) ||
+	    c->n_passed < (is_small ? n_passed : MIN_KNOWN))
 		return 0;
-	key = arena_strdup(&out->arena, key);
+	key = arena_strdup(&out->arena, c->key);
 	if (!key || ARRAY_RESERVE(out->items, b->cap, out->n + 1) < 0)
 		return -ENOMEM;
-	out->items[out->n++] = (struct feature){ key, what, when, unit, is_censored, values };
+	out->items[out->n++] = (struct feature){ key, what, when, unit, is_censored, c->values };
 	return 0;
 }
 
@@ -242,59 +244,38 @@ static int add_numbers(struct builder *b)
 	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(numbers); k++) {
 		const struct feature_number *number = &numbers[k];
 		bool tells_a_failure = false;
-		double *values;
+		struct column c;
 
 		for (size_t i = 0; i < b->n_runs; i++)
 			tells_a_failure |= run_has_failed(b->runs[i]) &&
 					   number_tells_outcome(number, b->runs[i]);
 		if (tells_a_failure)
 			continue;
-		values = arena_alloc(&b->out->arena, b->n_runs * sizeof(double));
-		if (!values)
-			return -ENOMEM;
-		for (size_t i = 0; i < b->n_runs; i++)
-			values[i] = number_value(number, b->runs[i]);
-		r = add(b, number->key, number->what, "", number->unit, number->is_censored,
-			values);
+		r = read_column(b, number->key, &c);
+		if (r == 0)
+			r = add(b, &c, number->what, "", number->unit, number->is_censored);
 	}
 	return r;
 }
 
-/* Who died earlier has no value: were they few or many, the others may not stand for them. */
-static bool lived_to_see(const struct builder *b, const struct feature_early *early, size_t horizon)
-{
-	size_t n_failed = 0, n_passed = 0;
-
-	for (size_t i = 0; i < b->n_runs; i++) {
-		if (!f64_known(early_value(early, horizon, b->runs[i])))
-			continue;
-		if (run_has_failed(b->runs[i]))
-			n_failed++;
-		else
-			n_passed++;
-	}
-	return (double)n_failed >= HORIZON_SHARE * (double)b->n_failed &&
-	       (double)n_passed >= HORIZON_SHARE * (double)(b->n_runs - b->n_failed);
-}
-
+/*
+ * Of the latest horizon that nearly all lived to see. Those that died earlier have no value: were
+ * they few or many, the others may not stand for them.
+ */
 static int add_early(struct builder *b, const struct feature_early *early)
 {
-	size_t horizon = RUN_HORIZONS;
-	double *values;
-	char key[64];
+	for (size_t h = RUN_HORIZONS; h-- > 0;) {
+		struct column c;
+		char key[64];
 
-	while (horizon > 0 && !lived_to_see(b, early, horizon - 1))
-		horizon--;
-	if (horizon == 0)
-		return 0;
-	horizon--;
-	values = arena_alloc(&b->out->arena, b->n_runs * sizeof(double));
-	if (!values)
-		return -ENOMEM;
-	for (size_t i = 0; i < b->n_runs; i++)
-		values[i] = early_value(early, horizon, b->runs[i]);
-	snprintf(key, sizeof(key), "%s@%g", early->key, run_horizons[horizon]);
-	return add(b, key, early->what, horizons[horizon], early->unit, false, values);
+		snprintf(key, sizeof(key), "%s@%g", early->key, run_horizons[h]);
+		if (read_column(b, key, &c) < 0)
+			return -ENOMEM;
+		if ((double)c.n_failed >= HORIZON_SHARE * (double)b->n_failed &&
+		    (double)c.n_passed >= HORIZON_SHARE * (double)(b->n_runs - b->n_failed))
+			return add(b, &c, early->what, horizons[h], early->unit, false);
+	}
+	return 0;
 }
 
 /* Names that occur in the runs, each once, at most so many. */
@@ -352,23 +333,6 @@ static int note_host(struct names *names, const struct run_record *run, struct a
 	return 0;
 }
 
-static int add_named(struct builder *b, const struct feature_named *named, const char *name)
-{
-	double *values = arena_alloc(&b->out->arena, b->n_runs * sizeof(double));
-	CLEANUP(buf_release) struct buf key = BUF_INIT;
-
-	if (!values)
-		return -ENOMEM;
-	for (size_t i = 0; i < b->n_runs; i++)
-		values[i] = named->value(b->runs[i], name);
-	buf_printf(&key, "%s%s", named->prefix, name);
-	if (buf_error(&key) < 0)
-		return -ENOMEM;
-	if (strcmp(key.data, OOM_KILL) == 0)
-		return 0;
-	return add(b, key.data, named->what, "", named->unit, named->is_censored, values);
-}
-
 static int add_all_named(struct builder *b, size_t which)
 {
 	static int (*const notes[])(struct names *, const struct run_record *, struct arena *) = {
@@ -382,8 +346,16 @@ static int add_all_named(struct builder *b, size_t which)
 
 	for (size_t i = 0; r == 0 && i < b->n_runs; i++)
 		r = notes[which](&names, b->runs[i], &arena);
-	for (size_t i = 0; r == 0 && i < names.n; i++)
-		r = add_named(b, &nameds[which], names.items[i]);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		const struct feature_named *named = &nameds[which];
+		CLEANUP(buf_release) struct buf key = BUF_INIT;
+		struct column c;
+
+		buf_printf(&key, "%s%s", named->prefix, names.items[i]);
+		r = buf_error(&key) < 0 ? -ENOMEM : read_column(b, key.data, &c);
+		if (r == 0 && strcmp(key.data, OOM_KILL) != 0)
+			r = add(b, &c, named->what, "", named->unit, named->is_censored);
+	}
 	return r;
 }
 

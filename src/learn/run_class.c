@@ -203,11 +203,6 @@ void class_of_command(const char *command, struct run_class *ret)
 
 /* ---- units ---- */
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int compare_id(const char *a, const char *b)
 {
 	if (!a || !b)
@@ -226,30 +221,24 @@ static int by_job(const void *a, const void *b)
 {
 	const struct run_record *x = *(const struct run_record *const *)a;
 	const struct run_record *y = *(const struct run_record *const *)b;
-	int order = compare_u64(x->class.command, y->class.command);
+	int order = COMPARE(x->class.command, y->class.command)
+		    ?: COMPARE(x->argv_hash, y->argv_hash) ?: COMPARE(x->input_hash, y->input_hash);
 
-	if (order == 0)
-		order = compare_u64(x->argv_hash, y->argv_hash);
-	if (order == 0)
-		order = compare_u64(x->input_hash, y->input_hash);
 	if (order == 0 && !has_command(x))
 		order = compare_id(x->job_id, y->job_id);
-	if (order == 0)
-		order = compare_u64(x->started_wall_ns, y->started_wall_ns);
-	return order ? order : compare_u64((uint64_t)x->attempt, (uint64_t)y->attempt);
+	return order ?: COMPARE(x->started_wall_ns, y->started_wall_ns)
+		     ?: COMPARE((uint64_t)x->attempt, (uint64_t)y->attempt);
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct run_record *x = *(const struct run_record *const *)a;
 	const struct run_record *y = *(const struct run_record *const *)b;
-	int order = compare_u64(x->class.command, y->class.command);
 
-	if (order == 0)
-		order = compare_u64(x->ended_wall_ns, y->ended_wall_ns);
-	if (order == 0)
-		order = compare_u64((uint64_t)x->attempt, (uint64_t)y->attempt);
-	return order ? order : compare_id(x->job_id, y->job_id);
+	return COMPARE(x->class.command, y->class.command)
+		       ?: COMPARE(x->ended_wall_ns, y->ended_wall_ns)
+		       ?: COMPARE((uint64_t)x->attempt, (uint64_t)y->attempt)
+		       ?: compare_id(x->job_id, y->job_id);
 }
 
 static bool is_same_job(const struct run_record *a, const struct run_record *b)

@@ -11,7 +11,8 @@
 #include "base/unknown.h"
 #include "stats/order.h"
 
-#define BEYOND 0.05
+#define LEVEL 0.05
+#define SAME_SHARE 0.01
 #define MAX_SYSCALLS 8
 
 /* What is compared, in the order in which it is told. */
@@ -41,8 +42,83 @@ static const struct {
 static const char *const judgement_names[] = {
 	[DIFF_UNKNOWN] = "unknown",
 	[DIFF_USUAL] = "usual",
-	[DIFF_BEYOND] = "beyond",
+	[DIFF_MORE] = "beyond",
+	[DIFF_LESS] = "below",
 };
+
+DEFINE_SELECT_NTH(select_nth, double)
+
+/* ---- what is usual ---- */
+
+/* The runs that it is taken from. */
+struct usual {
+	const struct run_record *runs;
+	size_t n, n_failed;
+	bool is_by_success;
+};
+
+static struct usual usual_of(const struct run_record *runs, size_t n)
+{
+	struct usual u = { .runs = runs, .n = n };
+
+	for (size_t i = 0; i < n; i++)
+		u.n_failed += run_has_failed(&runs[i]);
+	u.is_by_success = n - u.n_failed >= SIMILAR_MIN_RUNS;
+	return u;
+}
+
+static bool counts(const struct usual *u, const struct run_record *run)
+{
+	return !u->is_by_success || !run_has_failed(run);
+}
+
+/* Returns how many have a value. */
+static size_t list_values(const struct usual *u, const char *key, double *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < u->n; i++) {
+		double value = feature_value(key, &u->runs[i]);
+
+		if (f64_known(value) && counts(u, &u->runs[i]))
+			ret[n++] = value;
+	}
+	return n;
+}
+
+/* How far two values may lie apart that are the same: nobody does anything about 50 ms or 1 MB. */
+static double same_within(double value, enum feature_unit unit)
+{
+	double least = unit == UNIT_SECONDS ? 0.05 : unit == UNIT_MB ? 1 : 0;
+
+	return fmax(least, SAME_SHARE * fabs(value));
+}
+
+/* Sorts the others. */
+static struct standing_value stand(double value, enum feature_unit unit, double *others, size_t n)
+{
+	struct standing_value v = { value, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, .n = n };
+	size_t k = order_bound(n, 1 - LEVEL), n_nearer;
+	double apart = same_within(value, unit);
+
+	if (n == 0)
+		return v;
+	order_sort(others, n);
+	v.median = order_median(others, n);
+	v.high = others[k - 1];
+	v.low = others[n - k];
+	for (size_t i = 0; i < n; i++) {
+		v.n_below += others[i] < value - apart;
+		v.n_above += others[i] > value + apart;
+	}
+	n_nearer = v.n_below > v.n_above ? v.n_below : v.n_above;
+	v.is_unusual = f64_known(value) && (double)(1 + n - n_nearer) <= LEVEL * (double)(n + 1);
+	if (v.is_unusual || (n >= SIMILAR_MIN_RUNS && n_nearer == n))
+		v.side = v.n_below > v.n_above ? 1 : -1;
+	return v;
+}
+
+/* ---- two runs side by side ---- */
 
 void diff_release(struct diff *d)
 {
@@ -53,45 +129,42 @@ void diff_release(struct diff *d)
 
 struct comparison {
 	const struct run_record *before, *after;
-	const struct run_record *const *others;
-	size_t n_others;
-	double *values; /* of the others that have one */
-	double *apart;	/* of each pair of them */
+	struct usual usual;
+	bool has_before; /* among the runs of the usual */
+	double *values;	 /* of these, and of the two */
+	double *apart;	 /* of each pair of them */
 };
-
-/* How far each pair of those known lies apart; returns the pairs, sorted. */
-static size_t fill_pairs(struct comparison *c, const char *key)
-{
-	size_t n = 0, n_pairs = 0;
-
-	for (size_t i = 0; i < c->n_others; i++) {
-		double value = feature_value(key, c->others[i]);
-
-		if (f64_known(value))
-			c->values[n++] = value;
-	}
-	if (n < DIFF_MIN_OTHERS)
-		return 0;
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < i; k++)
-			c->apart[n_pairs++] = fabs(c->values[i] - c->values[k]);
-	order_sort(c->apart, n_pairs);
-	return n_pairs;
-}
 
 static void judge(struct comparison *c, struct diff_row *row)
 {
+	size_t n = list_values(&c->usual, row->key, c->values), n_pairs = 0, n_as_far = 0;
+	size_t n_others = n - (c->has_before && f64_known(row->before));
 	double apart = fabs(row->after - row->before);
-	size_t n_pairs = fill_pairs(c, row->key), n_below = 0;
+	struct standing_value v = stand(row->after, row->unit, c->values, n);
 
 	row->usual = row->p = F64_UNKNOWN;
-	if (n_pairs == 0 || !f64_known(apart))
+	if (!f64_known(apart) || n_others < SIMILAR_MIN_RUNS)
 		return;
-	while (n_below < n_pairs && c->apart[n_below] < apart)
-		n_below++;
-	row->p = (double)(1 + n_pairs - n_below) / (double)(1 + n_pairs);
-	row->usual = c->apart[order_bound(n_pairs, 1 - BEYOND) - 1];
-	row->judgement = row->p <= BEYOND ? DIFF_BEYOND : DIFF_USUAL;
+	if (!c->has_before)
+		c->values[n++] = row->before;
+	c->values[n++] = row->after;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++) {
+			double between = fabs(c->values[i] - c->values[k]);
+
+			n_as_far += between >= apart;
+			c->apart[n_pairs++] = between;
+		}
+	/* Each pair increases in one order and decreases in the other. */
+	row->p = (double)n_as_far / (double)(2 * n_pairs);
+	n = n_pairs - 1 - (size_t)(2 * LEVEL * (double)n_pairs);
+	select_nth(c->apart, n_pairs, n);
+	row->usual = c->apart[n];
+	row->judgement = DIFF_USUAL;
+	if (row->p <= LEVEL && v.side > 0 && row->after > row->before)
+		row->judgement = DIFF_MORE;
+	if (row->p <= LEVEL && v.side < 0 && row->after < row->before)
+		row->judgement = DIFF_LESS;
 }
 
 double diff_expected_by_chance(const struct diff *d)
@@ -100,7 +173,7 @@ double diff_expected_by_chance(const struct diff *d)
 
 	for (size_t i = 0; i < d->n; i++)
 		n_judged += d->rows[i].judgement != DIFF_UNKNOWN;
-	return BEYOND * (double)n_judged;
+	return LEVEL * (double)n_judged;
 }
 
 /* What neither has is not told. */
@@ -161,18 +234,23 @@ static int compare_syscalls(struct comparison *c, struct diff *d, const struct r
 }
 
 int diff_runs(const struct run_record *before, const struct run_record *after,
-	      const struct run_record *const *others, size_t n_others, struct diff *ret)
+	      const struct run_record *similar, size_t n_similar, struct diff *ret)
 {
-	size_t first = n_others > DIFF_MAX_OTHERS ? n_others - DIFF_MAX_OTHERS : 0;
-	size_t n = n_others - first;
-	CLEANUP(free_ptr) double *values = calloc(n + 1, sizeof(*values));
-	CLEANUP(free_ptr) double *apart = calloc(n * n / 2 + 1, sizeof(*apart));
-	struct comparison c = { before, after, others + first, n, values, apart };
-	struct diff d = { .n_others = n, .arena = ARENA_INIT };
+	size_t n = n_similar + 2;
+	CLEANUP(free_ptr) double *values = calloc(n, sizeof(*values));
+	CLEANUP(free_ptr) double *apart = calloc(n * n / 2, sizeof(*apart));
+	struct comparison c = { before, after, usual_of(similar, n_similar), false, values, apart };
+	struct diff d = { .arena = ARENA_INIT };
 	int r;
 
 	d.rows = calloc(ARRAY_SIZE(quantities) + 2 * MAX_SYSCALLS, sizeof(*d.rows));
 	r = d.rows && values && apart ? 0 : -ENOMEM;
+	for (size_t i = 0; i < n_similar; i++) {
+		const bool is_before = similar[i].attempt == before->attempt;
+
+		c.has_before |= is_before && counts(&c.usual, &similar[i]);
+		d.n_others += !is_before && counts(&c.usual, &similar[i]);
+	}
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(quantities); i++) {
 		const char *key = quantities[i].key;
 
@@ -214,74 +292,27 @@ void diff_write_rows(struct json *j, const struct diff *d)
 
 /* ---- where a run stands ---- */
 
-#define MIN_SUCCESSES 3
-#define UNUSUAL 0.05
-
-#define SAME_SHARE 0.01
-
-/* Where it stands in a run, and how far two of it may lie apart, beside SAME_SHARE, that are the
- * same: nobody does anything about 50 ms or 1 MB. */
-static const struct {
-	size_t offset;
-	double same;
-} standings[STANDING_COUNT] = {
-	[STANDING_WALL] = { offsetof(struct run_record, wall_seconds), 0.05 },
-	[STANDING_CPU] = { offsetof(struct run_record, cpu_seconds), 0.05 },
-	[STANDING_PEAK] = { offsetof(struct run_record, peak_rss_mb), 1 },
-};
-
-static double value_of(const struct run_record *run, enum standing_quantity quantity)
-{
-	return *(const double *)(const void *)((const char *)run + standings[quantity].offset);
-}
-
-static struct standing_value stand(double value, double same, const double *sorted, size_t n)
-{
-	struct standing_value v = { value, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, n, 0, 0, false };
-	size_t k = order_bound(n, 1 - UNUSUAL / 2), n_nearer;
-	double apart = fmax(same, SAME_SHARE * value);
-
-	if (n == 0)
-		return v;
-	v.median = order_median(sorted, n);
-	v.high = sorted[k - 1];
-	v.low = sorted[n - k];
-	for (size_t i = 0; i < n; i++) {
-		v.n_below += sorted[i] < value - apart;
-		v.n_above += sorted[i] > value + apart;
-	}
-	n_nearer = v.n_below > v.n_above ? v.n_below : v.n_above;
-	v.is_unusual =
-		f64_known(value) && 2.0 * (double)(1 + n - n_nearer) <= UNUSUAL * (double)(n + 1);
-	return v;
-}
-
-int standing_judge(const struct run_record *run, const struct run_record *others, size_t n,
+int standing_judge(const struct run_record *run, const struct run_record *similar, size_t n,
 		   struct standing *ret)
 {
-	CLEANUP(free_ptr) double *sorted = calloc(n + 1, sizeof(*sorted));
+	static const struct {
+		const char *key;
+		enum feature_unit unit;
+	} standings[STANDING_COUNT] = {
+		[STANDING_WALL] = { "wall_seconds", UNIT_SECONDS },
+		[STANDING_CPU] = { "cpu_seconds", UNIT_SECONDS },
+		[STANDING_PEAK] = { "peak_rss_mb", UNIT_MB },
+	};
+	CLEANUP(free_ptr) double *values = calloc(n + 1, sizeof(*values));
+	const struct usual usual = usual_of(similar, n);
 
-	if (!sorted)
+	if (!values)
 		return -ENOMEM;
 	ret->n_others = n;
-	ret->n_failed = 0;
-	for (size_t i = 0; i < n; i++)
-		ret->n_failed += run_has_failed(&others[i]);
-	ret->is_by_success = n - ret->n_failed >= MIN_SUCCESSES;
-	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
-		size_t n_known = 0;
-
-		/* What is known of those that the usual is taken from, sorted. */
-		for (size_t i = 0; i < n; i++) {
-			double value = value_of(&others[i], q);
-
-			if (f64_known(value) &&
-			    (!ret->is_by_success || !run_has_failed(&others[i])))
-				sorted[n_known++] = value;
-		}
-		order_sort(sorted, n_known);
-
-		ret->values[q] = stand(value_of(run, q), standings[q].same, sorted, n_known);
-	}
+	ret->n_failed = usual.n_failed;
+	ret->is_by_success = usual.is_by_success;
+	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++)
+		ret->values[q] = stand(feature_value(standings[q].key, run), standings[q].unit,
+				       values, list_values(&usual, standings[q].key, values));
 	return 0;
 }

@@ -1,12 +1,15 @@
 /*
- * run_compare - a run against others of its class.
+ * run_compare - what is more than usual: a run beside the similar runs before it, and beside one
+ * of them.
  *
- * Two runs: what they used, side by side, and which differences are more than
- * runs of their class usually have.
+ * Usual is what the similar runs have that succeeded, as those that failed may have been cut
+ * short; where fewer than 3 did, what all have. A value is more than usual if at most 5 % of the
+ * runs, itself counted, have as much. This takes 19 others: of fewer it can be more than any.
+ * Values within 1 % and 50 ms or 1 MB are the same.
  *
- * How far two runs of the class lie apart is known from all pairs of others: a
- * difference is beyond the usual if at most 5 % of the pairs have one as large.
- * With fewer than 7 others there are too few pairs to say so.
+ * From one run to another a value becomes more than usual if it is more than usual or more than
+ * any by this rule, and at most 5 % of all pairs of runs, in either order and these two counted,
+ * increase by as much. This takes 3 others. Less than usual is the same in the other direction.
  */
 #pragma once
 
@@ -17,35 +20,32 @@
 #include "learn/feature.h"
 #include "model/run_record.h"
 
-#define DIFF_MIN_OTHERS 7
-#define DIFF_MAX_OTHERS 200
-
-enum diff_judgement { DIFF_UNKNOWN, DIFF_USUAL, DIFF_BEYOND };
+enum diff_judgement { DIFF_UNKNOWN, DIFF_USUAL, DIFF_MORE, DIFF_LESS };
 
 struct diff_row {
 	const char *key, *name; /* "peak_rss_mb", "peak memory" */
 	enum feature_unit unit;
 	double before, after; /* NaN: unknown */
-	double usual;	      /* 95 % of the pairs differ by no more; NaN: too few */
-	double p;	      /* share of pairs that differ by as much, as (1 + k) / (1 + pairs) */
+	double usual;	      /* 95 % of the pairs increase by no more; NaN: too few */
+	double p;	      /* share of the pairs that increase, or decrease, by as much */
 	enum diff_judgement judgement;
 };
 
 struct diff {
 	struct diff_row *rows;
 	size_t n;
-	size_t n_others; /* runs that the usual is known from */
+	size_t n_others; /* runs that the usual is known from, without these two */
 	struct arena arena;
 };
 
-/* others: runs of the class, these two not among them. -ENOMEM. */
+/* similar: runs of the class before the second one; the first may be among them. -ENOMEM. */
 int diff_runs(const struct run_record *before, const struct run_record *after,
-	      const struct run_record *const *others, size_t n_others, struct diff *ret);
+	      const struct run_record *similar, size_t n_similar, struct diff *ret);
 void diff_release(struct diff *d);
 
 /*
- * How many rows would be beyond the usual, on average, if these two runs were like the others:
- * each row is judged by itself.
+ * How many rows at most would be more than usual, on average, if these two runs were like the
+ * others, and how many less: each row is judged by itself.
  */
 double diff_expected_by_chance(const struct diff *d);
 
@@ -53,17 +53,8 @@ double diff_expected_by_chance(const struct diff *d);
 void diff_write_rows(struct json *j, const struct diff *d);
 
 /*
- * ---- where a run stands among others (model/run_record.h) ----
- *
- * The usual is that of the others that succeeded: those that failed may have been cut
- * short. Where fewer than 3 did, it is that of all. A value is unusual if, with p
- * counted as (1 + as far out) / (1 + others) on its side, twice p is at most 0.05: so
- * with fewer than 39 others none is.
+ * Where a run stands among similar ones (model/run_record.h): those with an outcome that had ended
+ * when it began. Fills all but what was expected, and the basis. -ENOMEM.
  */
-
-/*
- * others: with an outcome, the run not among them. Fills all but what was expected,
- * and the basis. -ENOMEM.
- */
-int standing_judge(const struct run_record *run, const struct run_record *others, size_t n,
+int standing_judge(const struct run_record *run, const struct run_record *similar, size_t n,
 		   struct standing *ret);

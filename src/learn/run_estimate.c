@@ -177,7 +177,7 @@ static void estimate_times(const struct run_record *const *runs, size_t n, doubl
 	}
 }
 
-int estimate_from_runs(const struct run_record *const *runs, size_t n, struct estimate *ret)
+int estimate_from_runs(const struct run_record *runs, size_t n, struct estimate *ret)
 {
 	CLEANUP(free_ptr) const struct run_record **list = calloc(n + 1, sizeof(*list));
 	CLEANUP(free_ptr) double *scratch = calloc(2 * n + 1, sizeof(*scratch));
@@ -187,9 +187,9 @@ int estimate_from_runs(const struct run_record *const *runs, size_t n, struct es
 
 	if (!list || !scratch)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (counts(runs[i]))
-			list[n_list++] = runs[i];
+	for (size_t i = n > ESTIMATE_MAX_RUNS ? n - ESTIMATE_MAX_RUNS : 0; i < n; i++)
+		if (counts(&runs[i]))
+			list[n_list++] = &runs[i];
 	estimate_init(&e);
 	if (n_list > 0) {
 		/* Memory changes by factors, so the level is looked for in logarithms. */
@@ -222,16 +222,9 @@ bool estimate_is_enough(const struct estimate *e)
 int estimate_try_rung(const struct run_record *runs, size_t n, enum run_rung rung,
 		      struct estimate *e)
 {
-	size_t first = n > ESTIMATE_MAX_RUNS ? n - ESTIMATE_MAX_RUNS : 0;
-	CLEANUP(free_ptr) const struct run_record **list = calloc(n - first + 1, sizeof(*list));
 	struct estimate found;
-	int r;
+	int r = estimate_from_runs(runs, n, &found);
 
-	if (!list)
-		return -ENOMEM;
-	for (size_t i = first; i < n; i++)
-		list[i - first] = &runs[i];
-	r = estimate_from_runs(list, n - first, &found);
 	if (r < 0)
 		return r;
 	found.rung = rung;

@@ -23,8 +23,8 @@
 #define ESTIMATE_ENOUGH 3     /* runs: with fewer a coarser class is asked, if it has them */
 #define ESTIMATE_MAX_RUNS 200 /* the newest of a class: more would only be older */
 
-/* From runs of one class, oldest first. None that counts: ret is "no data". -ENOMEM. */
-int estimate_from_runs(const struct run_record *const *runs, size_t n, struct estimate *ret);
+/* From the newest runs of one class, oldest first. None that counts: ret is "no data". -ENOMEM. */
+int estimate_from_runs(const struct run_record *runs, size_t n, struct estimate *ret);
 
 /*
  * The ladder: the finest class that has enough runs, else the finest that has any.

@@ -312,6 +312,23 @@ void attempt_note(struct attempt *a, const char *what, const char *why)
 	a->details.n_unknowns++;
 }
 
+const struct unknown_note *attempt_find_note(const struct attempt *a, const char *what)
+{
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
+		if (a->details.unknowns[i].what && strcmp(a->details.unknowns[i].what, what) == 0)
+			return &a->details.unknowns[i];
+	return NULL;
+}
+
+const char *attempt_find_rung(const struct attempt *a, const char *measurement)
+{
+	for (size_t i = 0; i < a->details.n_rungs; i++)
+		if (a->details.rungs[i].measurement &&
+		    strcmp(a->details.rungs[i].measurement, measurement) == 0)
+			return a->details.rungs[i].rung;
+	return NULL;
+}
+
 uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence)
 {
 	bool lists_all = u64_known(a->usage.spawn_count) && a->usage.spawn_count <= a->n_processes;

@@ -416,6 +416,10 @@ void attempt_release(struct attempt *a);
 /* One more thing that is unknown, and why: both are copied. */
 void attempt_note(struct attempt *a, const char *what, const char *why);
 
+/* The first note of it; NULL: there is none. And by what it was measured; NULL: not recorded. */
+const struct unknown_note *attempt_find_note(const struct attempt *a, const char *what);
+const char *attempt_find_rung(const struct attempt *a, const char *measurement);
+
 /*
  * How many different pids its processes and events have. A pid that was used twice
  * counts once: how many processes there were is usage.spawn_count. Exact if every

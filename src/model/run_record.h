@@ -133,15 +133,20 @@ struct calibration {
 
 /* ---- how an attempt compares with runs like it, and with what was expected of it ---- */
 
+#define SIMILAR_MIN_RUNS 3 /* with fewer nothing is more than usual, or less */
+
 enum standing_quantity { STANDING_WALL, STANDING_CPU, STANDING_PEAK, STANDING_COUNT };
 
 /* One quantity: seconds, or MB. */
 struct standing_value {
 	double value;		  /* of this attempt; NaN: unknown, or it is not over */
-	double median, low, high; /* of the others; 19 in 20 lie between, or all of fewer than 39 */
+	double median, low, high; /* of the others; 19 in 20 have at least low, 19 in 20 at most
+				     high, and of fewer than 19 all */
 	size_t n;		  /* others that have a value */
 	size_t n_below, n_above;  /* of these have less, and more, by 1 % and 50 ms or 1 MB */
-	bool is_unusual;	  /* so far out that at most 1 in 20 would be, were it like them */
+	int side;		  /* 1: more than usual, or than any; -1: less; 0: as usual, or it
+				     cannot be judged */
+	bool is_unusual;	  /* and at most 1 in 20 would be, were it like them */
 };
 
 struct standing {

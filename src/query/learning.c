@@ -22,15 +22,6 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	return 0;
 }
 
-/* Without detection, no anomalies means nothing. */
-static bool was_watched(const struct attempt *a)
-{
-	for (size_t i = 0; i < a->details.n_unknowns; i++)
-		if (strcmp(a->details.unknowns[i].what, "anomalies") == 0)
-			return false;
-	return true;
-}
-
 int learning_gather(struct store *store, const struct attempt *a, struct run_list *list,
 		    struct err *err)
 {
@@ -41,11 +32,13 @@ int learning_gather(struct store *store, const struct attempt *a, struct run_lis
 		.since_wall_ns = u64_known(a->started_wall_ns) ? a->started_wall_ns : 0,
 		.until_wall_ns = a->ended_wall_ns,
 	};
+	bool was_watched =
+		!attempt_find_note(a, "anomalies"); /* else, that there are none is unknown */
 	int r = store_read_snapshots(store, &filter, on_snapshot, &g, err);
 
-	if (r == 0 && was_watched(a))
+	if (r == 0 && was_watched)
 		r = store_read_anomaly_types(store, a->id, 0, &types, err);
-	if (r == 0 && gather_finish(&g, was_watched(a) ? types.data : NULL, list) < 0)
+	if (r == 0 && gather_finish(&g, was_watched ? types.data : NULL, list) < 0)
 		r = err_set(err, -ENOMEM, "out of memory");
 	return r;
 }
@@ -158,9 +151,7 @@ static int by_class(const void *a, const void *b)
 {
 	const struct older *x = a, *y = b;
 
-	if (x->class_key != y->class_key)
-		return x->class_key > y->class_key ? 1 : -1;
-	return (x->frozen_wall_ns > y->frozen_wall_ns) - (x->frozen_wall_ns < y->frozen_wall_ns);
+	return COMPARE(x->class_key, y->class_key) ?: COMPARE(x->frozen_wall_ns, y->frozen_wall_ns);
 }
 
 /* ret has room for all patterns; returns how many classes there are. */

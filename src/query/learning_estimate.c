@@ -13,8 +13,7 @@
 #include "model/anomaly.h"
 
 #define SHEET_MIN_RUNS 20 /* the fewest that give 95 % */
-#define MIN_OTHERS ESTIMATE_ENOUGH
-#define USUAL_RUNS 10 /* the newest of its kind */
+#define USUAL_RUNS 10	  /* the newest of its kind */
 
 void learning_answer_init(struct learning_answer *answer)
 {
@@ -50,23 +49,18 @@ uint64_t learning_scope(uint64_t uid)
 	return uid == geteuid() ? U64_UNKNOWN : uid;
 }
 
-/* Which runs are used: those of one user (U64_UNKNOWN: all users), and how many of them. */
-struct scope {
-	uint64_t uid;
-	size_t limit;
-};
-
 static uint64_t whose(bool only_own, uint64_t uid)
 {
 	return only_own ? uid : U64_UNKNOWN;
 }
 
-static int answer_source(struct store *store, const struct class_source *source, struct scope scope,
-			 struct learning_answer *ret, struct err *err)
+/* uid: of whose runs; U64_UNKNOWN: of all users. */
+static int answer_source(struct store *store, const struct class_source *source, uint64_t uid,
+			 size_t limit, struct learning_answer *ret, struct err *err)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct run_class class;
-	struct run_kind kind = { &class, RUNG_EXACT, scope.uid, U64_UNKNOWN, scope.limit };
+	struct run_kind kind = { &class, RUNG_EXACT, uid, U64_UNKNOWN, limit };
 	int r;
 
 	if (class_describe(source, &arena, &class) < 0)
@@ -106,8 +100,7 @@ static int estimate_part(struct store *store, const struct asked *asked,
 	if (buf_error(&text) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	source.command = text.data;
-	return answer_source(store, &source, (struct scope){ whose(q->only_own, q->uid), limit },
-			     ret, err);
+	return answer_source(store, &source, whose(q->only_own, q->uid), limit, ret, err);
 }
 
 /* No data for one sheet is no data for the job: the first such sheet ends it. */
@@ -148,15 +141,14 @@ int learning_estimate(struct store *store, const struct learning_question *quest
 {
 	const struct asked asked = { question, job_spec_hash(question->spec, question->mask) };
 	size_t n = question->spec->n_sheets, max = question->max_sheets;
-	struct learning_answer answer;
 	int r;
 
-	learning_answer_init(&answer);
-	r = estimate_part(store, &asked, NULL, ESTIMATE_MAX_RUNS, &answer, err);
-	if (r == 0 && answer.estimate.n_runs == 0 && n > 1 && (max == 0 || n <= max))
-		r = estimate_by_sheet(store, &asked, &answer, err);
-	if (r == 0)
-		*ret = answer;
+	learning_answer_init(ret);
+	r = estimate_part(store, &asked, NULL, ESTIMATE_MAX_RUNS, ret, err);
+	if (r == 0 && ret->estimate.n_runs == 0 && n > 1 && (max == 0 || n <= max))
+		r = estimate_by_sheet(store, &asked, ret, err);
+	if (r < 0)
+		learning_answer_init(ret); /* of some of its sheets it would be too little */
 	return r;
 }
 
@@ -179,16 +171,9 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 			      struct learning_answer *ret, struct err *err)
 {
 	const struct class_source source = source_of(a);
-	struct learning_answer answer;
-	int r;
 
-	learning_answer_init(&answer);
-	r = answer_source(store, &source,
-			  (struct scope){ whose(only_own, a->uid), ESTIMATE_MAX_RUNS }, &answer,
-			  err);
-	if (r == 0)
-		*ret = answer;
-	return r;
+	learning_answer_init(ret);
+	return answer_source(store, &source, whose(only_own, a->uid), ESTIMATE_MAX_RUNS, ret, err);
 }
 
 void learning_write_answer(struct json *j, const struct learning_answer *answer)
@@ -201,11 +186,11 @@ void learning_write_answer(struct json *j, const struct learning_answer *answer)
 
 /* ---- runs of the same class ---- */
 
-int learning_list_others(struct store *store, const struct learning_likeness *like,
-			 struct run_list *ret, enum run_rung *ret_rung, struct err *err)
+int learning_list_similar(struct store *store, const struct learning_likeness *like,
+			  struct run_list *ret, enum run_rung *ret_rung, struct err *err)
 {
-	struct run_kind kind = { like->class, like->finest, like->uid, U64_UNKNOWN,
-				 LEARNING_MAX_OTHERS };
+	struct run_kind kind = { like->class, like->finest, like->uid, like->started_wall_ns,
+				 LEARNING_MAX_SIMILAR };
 
 	for (;; kind.rung++) {
 		CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
@@ -217,12 +202,11 @@ int learning_list_others(struct store *store, const struct learning_likeness *li
 		for (size_t i = 0; i < list.n; i++) {
 			const struct run_record *run = &list.items[i];
 
-			if (run->is_whole && run_is_decided(run) && run->attempt != like->but[0] &&
-			    run->attempt != like->but[1])
+			if (run->is_whole && run_is_decided(run) && run->attempt != like->attempt)
 				list.items[n++] = *run;
 		}
 		list.n = n;
-		if (n < like->n_wanted && kind.rung + 1 < RUNG_COUNT)
+		if (n < SIMILAR_MIN_RUNS && kind.rung + 1 < RUNG_COUNT)
 			continue;
 		*ret = list;
 		*ret_rung = kind.rung;
@@ -245,10 +229,13 @@ static int compare_with_others(struct store *store, const struct attempt *a,
 {
 	CLEANUP(run_list_release) struct run_list others = { .arena = ARENA_INIT };
 	const struct learning_likeness like = {
-		.class = &run->class, .uid = uid, .but = { a->id, 0 }, .n_wanted = MIN_OTHERS
+		.class = &run->class,
+		.uid = uid,
+		.attempt = a->id,
+		.started_wall_ns = a->started_wall_ns,
 	};
 	enum run_rung rung;
-	int r = learning_list_others(store, &like, &others, &rung, err);
+	int r = learning_list_similar(store, &like, &others, &rung, err);
 
 	if (r < 0)
 		return r;

@@ -320,24 +320,27 @@ int learning_list_changes(const struct learning *l, struct store *store,
 
 /* ---- runs of the same class ---- */
 
-#define LEARNING_MAX_OTHERS 500 /* the newest */
+#define LEARNING_MAX_SIMILAR 500 /* the newest */
 
-/* Which runs: those of the class, but not of these attempts. */
+/* A run, and which others are similar. */
 struct learning_likeness {
 	const struct run_class *class;
-	enum run_rung finest; /* on no finer rung than this */
-	uint64_t uid;	      /* only of this user; U64_UNKNOWN: of all */
-	int64_t but[2];	      /* ids; 0: none */
-	size_t n_wanted;      /* on the finest rung with so many, else on the coarsest */
+	enum run_rung finest;	  /* on no finer rung than this */
+	uint64_t uid;		  /* only of this user; U64_UNKNOWN: of all */
+	int64_t attempt;	  /* the run itself */
+	uint64_t started_wall_ns; /* they had ended then; U64_UNKNOWN: by now */
 };
 
-/* Whole runs with an outcome, oldest first. ret is overwritten, and to be released. */
-int learning_list_others(struct store *store, const struct learning_likeness *like,
-			 struct run_list *ret, enum run_rung *ret_rung, struct err *err);
+/*
+ * Whole runs with an outcome, oldest first, on the finest rung with SIMILAR_MIN_RUNS of them, else
+ * on the coarsest. ret is overwritten, and to be released.
+ */
+int learning_list_similar(struct store *store, const struct learning_likeness *like,
+			  struct run_list *ret, enum run_rung *ret_rung, struct err *err);
 
 /*
- * Sets a->standing: how it compares with other runs of its class, and with the estimate at its
- * start. It stays NULL where there are no others. is_own: only runs of its own user count.
+ * Sets a->standing: how it compares with the similar runs before it, and with the estimate at its
+ * start. It stays NULL where there are none. is_own: only runs of its own user count.
  */
 int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err);
 

@@ -25,20 +25,18 @@
 /* An end may be recorded this long after it: an anomaly that flaps has to be clear for a while. */
 #define MAX_END_DELAY_NS UINT64_C(3600000000000)
 
-/* One record that is kept until its time comes. What it points to is in the arena. */
-struct entry {
-	uint64_t wall_ns;
-	size_t order; /* in which they were read: among those of one time… */
-	int rank;     /* …after this */
-	enum { ENTRY_CHANGE, ENTRY_PHASE, ENTRY_EPISODE, ENTRY_EVENT } kind;
-	int change;	  /* enum change, enum episode_change; of a phase 1: it is entered */
-	const void *of;	  /* attempt, phase_row, kept_episode, event_row */
-	const void *part; /* sheet_record or NULL; episode_moment, NULL: the change is inferred */
-};
-
 struct kept_episode {
 	struct anomaly_row row;
 	uint64_t ended_ns; /* when that was known; U64_UNKNOWN: it lasts */
+};
+
+/* One record that is kept until its time comes. What it points to is in the arena. */
+struct entry {
+	struct records_item item;
+	size_t order;			 /* in which they were read: among those of one time… */
+	int rank;			 /* …after this */
+	const struct kept_episode *kept; /* of the item's episode */
+	const struct episode_moment *moment; /* its state then; NULL: the change is inferred */
 };
 
 struct records {
@@ -102,11 +100,11 @@ static uint64_t identity(int64_t row, int kind, int num, int try_num)
 static int add_entry(struct records *t, struct entry e, uint64_t id)
 {
 	const struct records_filter *f = &t->filter;
-	bool is_event = e.kind == ENTRY_EVENT;
-	uint64_t before;
+	bool is_event = e.item.event != NULL;
+	uint64_t wall_ns = e.item.wall_ns, before;
 
-	if (!u64_known(e.wall_ns) || (f->until_wall_ns && e.wall_ns > f->until_wall_ns) ||
-	    (e.wall_ns < f->since_wall_ns && !f->keeps_state && !is_event))
+	if (!u64_known(wall_ns) || (f->until_wall_ns && wall_ns > f->until_wall_ns) ||
+	    (wall_ns < f->since_wall_ns && !f->keeps_state && !is_event))
 		return 0;
 	if (f->is_following && !is_event) {
 		bool was_told =
@@ -127,13 +125,15 @@ static int add_entry(struct records *t, struct entry e, uint64_t id)
 static int add_change(struct records *t, enum change change, const struct attempt *a,
 		      const struct sheet_record *sheet)
 {
+	const struct entry e = { .item = { .wall_ns = change_time(change, a, sheet),
+					   .job_id = a->job_id,
+					   .attempt_num = a->attempt_num,
+					   .attempt = a,
+					   .sheet = sheet,
+					   .change = change } };
+
 	return add_entry(
-		t,
-		(struct entry){ .wall_ns = change_time(change, a, sheet),
-				.kind = ENTRY_CHANGE,
-				.change = (int)change,
-				.of = a,
-				.part = sheet },
+		t, e,
 		identity(a->id, (int)change, sheet ? sheet->num : 0, sheet ? sheet->try_num : 0));
 }
 
@@ -197,16 +197,18 @@ static int add_episode(struct records *t, const struct kept_episode *kept,
 {
 	const struct episode *e = &kept->row.episode;
 	int severity = (int)(moment ? moment->severity : e->worst.severity);
+	const struct entry entry = { .item = { .wall_ns = wall_ns,
+					       .job_id = e->worst.job_id,
+					       .attempt_num = kept->row.attempt_num,
+					       .episode = e,
+					       .episode_change = change },
+				     .kept = kept,
+				     .moment = moment };
 
 	if (t->filter.is_following && !moment && change == EPISODE_CLEARED &&
 	    u64_add(wall_ns, END_LATE_NS) > clock_wall_ns())
 		return 0;
-	return add_entry(t,
-			 (struct entry){ .wall_ns = wall_ns,
-					 .kind = ENTRY_EPISODE,
-					 .change = (int)change,
-					 .of = kept,
-					 .part = moment },
+	return add_entry(t, entry,
 			 identity((int64_t)hash_bytes(HASH_INIT, e->name, strlen(e->name)),
 				  200 + (int)change, change == EPISODE_ESCALATED ? severity : 0,
 				  0));
@@ -259,7 +261,7 @@ static int load_anomaly(void *ctx, const struct anomaly_row *row)
 static int load_phase(struct records *t, const struct phase_row *from)
 {
 	struct phase_row *row = arena_memdup(&t->arena, from, sizeof(*from));
-	struct entry e = { .wall_ns = from->phase.entered_wall_ns, .kind = ENTRY_PHASE };
+	struct entry e;
 	int r;
 
 	if (!row)
@@ -267,11 +269,14 @@ static int load_phase(struct records *t, const struct phase_row *from)
 	row->job_id = arena_strdup(&t->arena, from->job_id);
 	row->phase.name = arena_strdup(&t->arena, from->phase.name);
 	row->phase.path = arena_strdup(&t->arena, from->phase.path);
-	e.of = row;
-	e.change = 1;
+	e = (struct entry){ .item = { .wall_ns = row->phase.entered_wall_ns,
+				      .job_id = row->job_id,
+				      .attempt_num = row->attempt_num,
+				      .phase = row,
+				      .is_enter = true } };
 	r = add_entry(t, e, identity(row->id, 100 + TOPIC_PHASE_ENTER, 0, 0));
-	e.wall_ns = row->phase.left_wall_ns;
-	e.change = 0;
+	e.item.wall_ns = row->phase.left_wall_ns;
+	e.item.is_enter = false;
 	return r < 0 ? r : add_entry(t, e, identity(row->id, 100 + TOPIC_PHASE_EXIT, 0, 0));
 }
 
@@ -279,11 +284,7 @@ static int compare_entries(const void *left, const void *right)
 {
 	const struct entry *l = left, *r = right;
 
-	if (l->wall_ns != r->wall_ns)
-		return l->wall_ns < r->wall_ns ? -1 : 1;
-	if (l->rank != r->rank)
-		return l->rank - r->rank;
-	return COMPARE(l->order, r->order);
+	return COMPARE(l->item.wall_ns, r->item.wall_ns) ?: COMPARE(l->rank, r->rank) ?: COMPARE(l->order, r->order);
 }
 
 static int load(struct records *t)
@@ -320,39 +321,17 @@ static int load(struct records *t)
 
 static int pass_entry(struct records *t, const struct entry *e)
 {
-	struct records_item item = {
-		.wall_ns = e->wall_ns,
-		.is_past = e->kind != ENTRY_EVENT && e->wall_ns < t->since_ns,
-	};
+	struct records_item item = e->item;
 	struct episode shown;
 
-	if (e->kind == ENTRY_CHANGE) {
-		item.attempt = e->of;
-		item.sheet = e->part;
-		item.change = (enum change)e->change;
-		item.job_id = item.attempt->job_id;
-		item.attempt_num = item.attempt->attempt_num;
-	} else if (e->kind == ENTRY_PHASE) {
-		item.phase = e->of;
-		item.is_enter = e->change == 1;
-		item.job_id = item.phase->job_id;
-		item.attempt_num = item.phase->attempt_num;
-	} else if (e->kind == ENTRY_EPISODE) {
-		const struct kept_episode *kept = e->of;
-
-		if (item.is_past && kept->ended_ns < t->since_ns)
+	item.is_past = !item.event && item.wall_ns < t->since_ns;
+	if (item.episode) {
+		if (item.is_past && e->kept->ended_ns < t->since_ns)
 			return 0; /* it is over since long */
-		episode_copy(&shown, &kept->row.episode);
-		if (e->part)
-			episode_recall(&shown, e->part);
+		episode_copy(&shown, item.episode);
+		if (e->moment)
+			episode_recall(&shown, e->moment);
 		item.episode = &shown;
-		item.episode_change = (enum episode_change)e->change;
-		item.job_id = shown.worst.job_id;
-		item.attempt_num = kept->row.attempt_num;
-	} else {
-		item.event = e->of;
-		item.job_id = item.event->event.job_id;
-		item.attempt_num = item.event->attempt_num;
 	}
 	return t->fn(t->ctx, &item);
 }
@@ -361,15 +340,21 @@ static int pass_entries(struct records *t, uint64_t until_ns)
 {
 	int r = 0;
 
-	while (r == 0 && t->next < t->n && t->entries[t->next].wall_ns <= until_ns)
+	while (r == 0 && t->next < t->n && t->entries[t->next].item.wall_ns <= until_ns)
 		r = pass_entry(t, &t->entries[t->next++]);
 	return r;
 }
 
-/* Of the same time, processes begin after the others of these and end before them. */
-static int rank_of(const struct event_row *row)
+static struct entry entry_of(const struct event_row *row)
 {
-	return row->event.type == EVENT_SPAWN ? 1 : -1;
+	return (struct entry){
+		.item = { .wall_ns = row->event.wall_ns,
+			  .job_id = row->event.job_id,
+			  .attempt_num = row->attempt_num,
+			  .event = row },
+		/* Of one time, processes begin after the others and end before them. */
+		.rank = row->event.type == EVENT_SPAWN ? 1 : -1
+	};
 }
 
 /* There may be more of them than memory holds: the others come in between. */
@@ -377,12 +362,12 @@ static int on_event(void *ctx, const struct event_row *row)
 {
 	struct records *t = ctx;
 	uint64_t wall_ns = row->event.wall_ns;
-	const struct entry e = { .wall_ns = wall_ns, .kind = ENTRY_EVENT, .of = row };
+	const struct entry e = entry_of(row);
 	int r;
 
 	if (t->filter.is_following && row->id > t->last_event_id)
 		return 0; /* written meanwhile: the next round's */
-	r = pass_entries(t, wall_ns - (rank_of(row) < 0 && wall_ns > 0));
+	r = pass_entries(t, wall_ns - (e.rank < 0 && wall_ns > 0));
 	return r ? r : pass_entry(t, &e);
 }
 
@@ -439,12 +424,7 @@ static int keep_event(void *ctx, const struct event_row *row)
 		return -ENOMEM;
 	kept->event.job_id = arena_strdup(&t->arena, row->event.job_id);
 	kept->event.details = arena_strdup(&t->arena, row->event.details);
-	return add_entry(t,
-			 (struct entry){ .wall_ns = row->event.wall_ns,
-					 .kind = ENTRY_EVENT,
-					 .rank = rank_of(row),
-					 .of = kept },
-			 0);
+	return add_entry(t, entry_of(kept), 0);
 }
 
 /* All is passed. Identities that are not asked for any more are forgotten, too. */
@@ -515,18 +495,21 @@ void records_skip_snapshots(struct records *t, uint64_t wall_ns)
 
 uint64_t records_next_anomaly(const struct records *t, uint64_t after_ns)
 {
-	for (size_t i = 0; i < t->n; i++)
-		if (t->entries[i].kind == ENTRY_EPISODE && t->entries[i].change == EPISODE_BEGAN &&
-		    t->entries[i].wall_ns > after_ns)
-			return t->entries[i].wall_ns;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct records_item *item = &t->entries[i].item;
+
+		if (item->episode && item->episode_change == EPISODE_BEGAN &&
+		    item->wall_ns > after_ns)
+			return item->wall_ns;
+	}
 	return U64_UNKNOWN;
 }
 
 uint64_t records_last(const struct records *t)
 {
-	return t->n > 0 && t->entries[t->n - 1].wall_ns >= t->filter.since_wall_ns
-		       ? t->entries[t->n - 1].wall_ns
-		       : U64_UNKNOWN;
+	uint64_t last = t->n > 0 ? t->entries[t->n - 1].item.wall_ns : U64_UNKNOWN;
+
+	return last >= t->filter.since_wall_ns ? last : U64_UNKNOWN;
 }
 
 void records_write_json(struct buf *out, const struct records_item *item)

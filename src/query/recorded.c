@@ -21,10 +21,8 @@ void recorded_release(struct recorded *r)
 static int compare_attempts(const void *left, const void *right)
 {
 	const struct attempt *l = left, *r = right;
-	int order = strcmp(l->job_id, r->job_id);
 
-	return order ? order
-		     : (l->attempt_num > r->attempt_num) - (l->attempt_num < r->attempt_num);
+	return strcmp(l->job_id, r->job_id) ?: COMPARE(l->attempt_num, r->attempt_num);
 }
 
 static const char *job_of(const struct recorded *r)

@@ -48,10 +48,10 @@ bool closer_is_on(const struct closer *c, uint64_t now_boot_ns)
 	return now_boot_ns < c->until_boot_ns;
 }
 
-bool closer_begin(struct closer *c, const struct detect_wish *wish, int64_t attempt_id,
+bool closer_begin(struct closer *c, const struct config_anomaly *config, int64_t attempt_id,
 		  uint64_t now_boot_ns)
 {
-	if (!(wish->duration_seconds > 0))
+	if (!(config->evidence_duration_seconds > 0))
 		return false;
 	if (closer_is_on(c, now_boot_ns))
 		return c->attempt_id == attempt_id;
@@ -63,8 +63,8 @@ bool closer_begin(struct closer *c, const struct detect_wish *wish, int64_t atte
 		return false;
 	c->n_in_minute++;
 	c->attempt_id = attempt_id;
-	c->interval_seconds = wish->interval_seconds;
-	c->until_boot_ns = now_boot_ns + (uint64_t)(wish->duration_seconds * 1e9);
+	c->interval_seconds = config->evidence_interval_seconds;
+	c->until_boot_ns = now_boot_ns + (uint64_t)(config->evidence_duration_seconds * 1e9);
 	return true;
 }
 

@@ -57,8 +57,8 @@ struct closer {
 	unsigned n_in_minute;
 };
 
-/* True: this job is looked at closer from now on, or was so already. */
-bool closer_begin(struct closer *c, const struct detect_wish *wish, int64_t attempt_id,
+/* True: this job is looked at closer from now on, as configured, or was so already. */
+bool closer_begin(struct closer *c, const struct config_anomaly *config, int64_t attempt_id,
 		  uint64_t now_boot_ns);
 
 bool closer_is_on(const struct closer *c, uint64_t now_boot_ns);

@@ -100,13 +100,15 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 		.trace_seconds = run->options->anomaly->evidence_trace_seconds,
 	};
 	struct evidence_trace *trace = &run->watching.trace;
+	const struct config_anomaly *config = run->options->anomaly;
 	bool has_evidence;
 
 	if (change->change != EPISODE_BEGAN)
 		return false;
 	has_evidence = evidence_gather(&from, change->episode, ret);
-	if (closer_begin(&run->watching.closer, &change->wish, run->attempt->id, clock_boot_ns())) {
-		ret->fast_interval_seconds = change->wish.interval_seconds;
+	if (change->episode->worst.job_id &&
+	    closer_begin(&run->watching.closer, config, run->attempt->id, clock_boot_ns())) {
+		ret->fast_interval_seconds = config->evidence_interval_seconds;
 		has_evidence = true;
 	}
 	if (has_evidence && evidence_trace_begin(trace, &from, change->episode, ret, NULL) == 0 &&

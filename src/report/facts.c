@@ -216,20 +216,10 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p)
 	       !u64_known(p->died_wall_ns) && exit_status_to_shell(p->status) < 0;
 }
 
-/* How the runner counted system calls; NULL where nothing is recorded of it. */
-static const char *syscall_rung(const struct attempt *a)
-{
-	for (size_t i = 0; i < a->details.n_rungs; i++)
-		if (a->details.rungs[i].measurement &&
-		    strcmp(a->details.rungs[i].measurement, RUNG_SYSCALLS) == 0)
-			return a->details.rungs[i].rung;
-	return NULL;
-}
-
 /* Whether who ran the job has counted its system calls, and no daemon that may have come later. */
 static bool facts_runner_counts(const struct facts *f)
 {
-	const char *rung = syscall_rung(f->a);
+	const char *rung = attempt_find_rung(f->a, RUNG_SYSCALLS);
 
 	return !f->a->is_attached && rung && strcmp(rung, RUNG_UNKNOWN) != 0;
 }
@@ -246,20 +236,12 @@ struct rung facts_rung(const struct facts *f, size_t i)
 	return *rung;
 }
 
-static bool has_unknown(const struct attempt *a, const char *what)
-{
-	for (size_t i = 0; i < a->details.n_unknowns; i++)
-		if (a->details.unknowns[i].what && strcmp(a->details.unknowns[i].what, what) == 0)
-			return true;
-	return false;
-}
-
 /* The beginning of an attached job was not counted. */
 enum evidence facts_syscall_evidence(const struct facts *f)
 {
-	if (has_unknown(f->a, "syscalls"))
-		return EVIDENCE_LOWER_BOUND;
-	return facts_runner_counts(f) ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+	return !attempt_find_note(f->a, "syscalls") && facts_runner_counts(f)
+		       ? EVIDENCE_EXACT
+		       : EVIDENCE_LOWER_BOUND;
 }
 
 /*
@@ -268,9 +250,10 @@ enum evidence facts_syscall_evidence(const struct facts *f)
  */
 enum evidence facts_hotspot_evidence(const struct facts *f)
 {
-	const char *rung = syscall_rung(f->a);
+	const char *rung = attempt_find_rung(f->a, RUNG_SYSCALLS);
 
-	if (facts_syscall_evidence(f) != EVIDENCE_EXACT || has_unknown(f->a, NOTE_SYSCALL_TIMES) ||
+	if (facts_syscall_evidence(f) != EVIDENCE_EXACT ||
+	    attempt_find_note(f->a, NOTE_SYSCALL_TIMES) ||
 	    (rung && strcmp(rung, RUNG_SYSCALLS_STRACE) == 0))
 		return EVIDENCE_SAMPLED;
 	return EVIDENCE_EXACT;

@@ -166,13 +166,8 @@ void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 	format_evidence(out, evidence);
 	if (a->is_attached && how && origin->of_attached)
 		how = origin->of_attached;
-	for (size_t i = 0; is_of_gpus && evidence == EVIDENCE_SAMPLED && i < a->details.n_rungs;
-	     i++)
-		if (a->details.rungs[i].measurement && a->details.rungs[i].rung &&
-		    strcmp(a->details.rungs[i].measurement, RUNG_GPU_READINGS) == 0) {
-			how = a->details.rungs[i].rung;
-			break;
-		}
+	if (is_of_gpus && evidence == EVIDENCE_SAMPLED)
+		how = attempt_find_rung(a, RUNG_GPU_READINGS) ?: how;
 	if (!is_of_gpus && evidence == EVIDENCE_SAMPLED && u64_known(gaps.min_ns)) {
 		buf_add_str(out, ", ");
 		sample_gaps_add(out, &gaps);
@@ -494,12 +489,9 @@ static void mark_gpu_time(const struct attempt *a, struct figures *f)
 		{ NOTE_GPU_IDLE_TIME, FIGURE_GPU_IDLE },
 	};
 
-	for (size_t i = 0; i < a->details.n_unknowns; i++)
-		for (size_t k = 0; k < ARRAY_SIZE(sums); k++)
-			if (a->details.unknowns[i].what &&
-			    strcmp(a->details.unknowns[i].what, sums[k].note) == 0 &&
-			    figure_is_known(f, sums[k].id))
-				f->evidence[sums[k].id] = EVIDENCE_LOWER_BOUND;
+	for (size_t k = 0; k < ARRAY_SIZE(sums); k++)
+		if (attempt_find_note(a, sums[k].note) && figure_is_known(f, sums[k].id))
+			f->evidence[sums[k].id] = EVIDENCE_LOWER_BOUND;
 }
 
 void figures_of_attempt(const struct attempt *a, struct figures *ret)

@@ -51,45 +51,31 @@ static void raise_span(const struct chart_span *span, uint64_t from_ns, uint64_t
 			columns[i] = value;
 }
 
-static void clear_columns(double columns[])
+/*
+ * Memory is what it was at the sample, until the next one shows another value. CPU percent is about
+ * the time since the sample before.
+ */
+void chart_resample(const struct attempt *a, const struct chart_span *span, enum chart_value value,
+		    double ret[CHART_COLUMNS])
 {
+	const uint64_t reach = (uint64_t)(REACH_INTERVALS * span->interval_seconds * 1e9);
+	const struct series_point *points = a->details.series;
+	const size_t n = a->details.n_series;
+
 	for (size_t i = 0; i < CHART_COLUMNS; i++)
-		columns[i] = NAN;
-}
+		ret[i] = NAN;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = points[i].wall_ns, end = at + reach;
+		uint64_t begin = at > reach ? at - reach : 0;
+		uint64_t before = i > 0 ? points[i - 1].wall_ns : span->from_ns;
+		uint64_t next = i + 1 < n ? points[i + 1].wall_ns : span->to_ns;
 
-static uint64_t reach_ns(const struct chart_span *span)
-{
-	return (uint64_t)(REACH_INTERVALS * span->interval_seconds * 1e9);
-}
-
-/* Memory is what it was at the sample, until the next one says otherwise. */
-void chart_resample_memory(const struct attempt *a, const struct chart_span *span,
-			   double ret[CHART_COLUMNS])
-{
-	clear_columns(ret);
-	for (size_t i = 0; i < a->details.n_series; i++) {
-		const struct series_point *p = &a->details.series[i];
-		uint64_t next = i + 1 < a->details.n_series ? a->details.series[i + 1].wall_ns
-							    : span->to_ns;
-		uint64_t end = p->wall_ns + reach_ns(span);
-
-		raise_span(span, p->wall_ns, next < end ? next : end,
-			   u64_known(p->rss_bytes) ? (double)p->rss_bytes : NAN, ret);
-	}
-}
-
-/* CPU percent is about the time since the sample before. */
-void chart_resample_cpu(const struct attempt *a, const struct chart_span *span,
-			double ret[CHART_COLUMNS])
-{
-	clear_columns(ret);
-	for (size_t i = 0; i < a->details.n_series; i++) {
-		const struct series_point *p = &a->details.series[i];
-		uint64_t before = i > 0 ? a->details.series[i - 1].wall_ns : span->from_ns;
-		uint64_t reach = reach_ns(span);
-		uint64_t begin = p->wall_ns > reach ? p->wall_ns - reach : 0;
-
-		raise_span(span, before > begin ? before : begin, p->wall_ns, p->cpu_percent, ret);
+		if (value == CHART_CPU)
+			raise_span(span, before > begin ? before : begin, at, points[i].cpu_percent,
+				   ret);
+		else if (u64_known(points[i].rss_bytes))
+			raise_span(span, at, next < end ? next : end, (double)points[i].rss_bytes,
+				   ret);
 	}
 }
 
@@ -209,12 +195,12 @@ void chart_add(struct buf *out, const struct attempt *a)
 	if (a->details.n_series == 0)
 		return;
 	span = span_of(a);
-	chart_resample_memory(a, &span, columns);
+	chart_resample(a, &span, CHART_MEMORY, columns);
 	if (isfinite(highest(columns))) {
 		report_add_bytes(&top, (uint64_t)highest(columns));
 		add_plot(out, "memory", top.data, columns);
 	}
-	chart_resample_cpu(a, &span, columns);
+	chart_resample(a, &span, CHART_CPU, columns);
 	if (isfinite(highest(columns))) {
 		buf_reset(&top);
 		format_percent(&top, highest(columns));
@@ -494,24 +480,20 @@ static const struct {
 	[STANDING_PEAK] = { "peak memory, tree", add_mb },
 };
 
-#define MIN_ANY 3 /* of fewer it is half of the time the most */
-
-/* Of few others nothing is unusual yet; that it is the most so far can be said. */
+/* Of few others nothing is unusual yet; that it is the most so far can be stated. */
 static void add_judgement(struct buf *out, const struct standing_value *v)
 {
-	bool is_more = v->n_below > v->n_above;
+	const char *than = v->side > 0 ? "more" : "less";
 
-	if (!f64_known(v->value) || v->n == 0)
+	if (!f64_known(v->value) || v->n < SIMILAR_MIN_RUNS)
 		buf_add_char(out, '-');
-	else if (v->is_unusual)
-		buf_printf(out, "unusual: %s than %zu of %zu", is_more ? "more" : "less",
-			   is_more ? v->n_below : v->n_above, v->n);
-	else if (v->n >= MIN_ANY && (v->n_below == v->n || v->n_above == v->n))
-		buf_printf(out, "%s than any of %zu", is_more ? "more" : "less", v->n);
-	else if (v->n < MIN_ANY)
-		buf_add_char(out, '-');
-	else
+	else if (v->side == 0)
 		buf_add_str(out, "as usual");
+	else if (v->is_unusual)
+		buf_printf(out, "%s than usual: %s than %zu of %zu", than, than,
+			   v->side > 0 ? v->n_below : v->n_above, v->n);
+	else
+		buf_printf(out, "%s than any of %zu", than, v->n);
 }
 
 static void add_usual(struct buf *out, const struct standing_value *v,
@@ -525,13 +507,6 @@ static void add_usual(struct buf *out, const struct standing_value *v,
 	buf_add_str(out, " to ");
 	add(out, v->high);
 	buf_add_char(out, ')');
-}
-
-/* ", which it stayed within": of one that is over, if that can be told. */
-static void add_score(struct buf *out, int is_covered)
-{
-	if (is_covered >= 0)
-		buf_printf(out, ", which it %s", is_covered ? "stayed within" : "passed");
 }
 
 static void add_expected(struct doc *d, const struct standing *s)
@@ -550,14 +525,12 @@ static void add_expected(struct doc *d, const struct standing *s)
 	buf_printf(&text, " by %s: peak memory of at most ", s->expected_basis);
 	add_mb(&text, e->peak_rss_mb);
 	buf_printf(&text, " (probability %.0f %%)", e->peak_coverage * 100);
-	add_score(&text, s->score.is_peak_covered);
 	if (f64_known(e->cpu_seconds)) {
 		buf_add_str(&text, "; CPU time of ");
 		add_seconds(&text, e->cpu_seconds);
 		buf_add_str(&text, " in the middle and at most ");
 		add_seconds(&text, e->cpu_high_seconds);
 		buf_printf(&text, " (probability %.0f %%)", e->cpu_coverage * 100);
-		add_score(&text, s->score.is_cpu_covered);
 	}
 	buf_add_char(&text, '.');
 	d->writer->text(d, DOC_PARAGRAPH, text.data);

@@ -40,10 +40,9 @@ struct chart_span {
 };
 
 /* The highest value of each column, NaN where unknown. */
-void chart_resample_memory(const struct attempt *a, const struct chart_span *span,
-			   double ret[CHART_COLUMNS]);
-void chart_resample_cpu(const struct attempt *a, const struct chart_span *span,
-			double ret[CHART_COLUMNS]);
+enum chart_value { CHART_MEMORY, CHART_CPU };
+void chart_resample(const struct attempt *a, const struct chart_span *span, enum chart_value value,
+		    double ret[CHART_COLUMNS]);
 
 /* Appends memory, CPU, sheets and the time axis as lines; nothing when there are no samples. */
 void chart_add(struct buf *out, const struct attempt *a);

@@ -193,33 +193,30 @@ struct phase_sum {
 
 static int compare_kind(const struct phase_record *l, const struct phase_record *r)
 {
-	int by_path = strcmp(l->path ? l->path : l->name, r->path ? r->path : r->name);
-
-	return by_path ? by_path : (l->rank > r->rank) - (l->rank < r->rank);
+	return strcmp(l->path ? l->path : l->name, r->path ? r->path : r->name)
+		       ?: COMPARE(l->rank, r->rank);
 }
 
 static int compare_phases(const void *l, const void *r)
 {
 	const struct phase_record *const *left = l, *const *right = r;
-	uint64_t a = (*left)->entered_wall_ns, b = (*right)->entered_wall_ns;
-	int by_kind = compare_kind(*left, *right);
 
-	return by_kind ? by_kind : (a > b) - (a < b);
+	return compare_kind(*left, *right)
+		       ?: COMPARE((*left)->entered_wall_ns, (*right)->entered_wall_ns);
 }
 
 static int compare_totals(const void *l, const void *r)
 {
 	const struct phase_sum *left = l, *right = r;
 
-	return (left->total_ns < right->total_ns) - (left->total_ns > right->total_ns);
+	return COMPARE(right->total_ns, left->total_ns);
 }
 
 static int compare_beginnings(const void *l, const void *r)
 {
-	uint64_t a = ((const struct phase_sum *)l)->first->entered_wall_ns;
-	uint64_t b = ((const struct phase_sum *)r)->first->entered_wall_ns;
+	const struct phase_sum *left = l, *right = r;
 
-	return COMPARE(a, b);
+	return COMPARE(left->first->entered_wall_ns, right->first->entered_wall_ns);
 }
 
 static void add_phase(struct table *t, const struct facts *f, const struct phase_sum *sum)
@@ -738,9 +735,8 @@ static int compare_anomalies(const void *left, const void *right)
 	const struct episode *l = *(const struct episode *const *)left;
 	const struct episode *r = *(const struct episode *const *)right;
 
-	if (l->worst.severity != r->worst.severity)
-		return l->worst.severity > r->worst.severity ? -1 : 1;
-	return l->began_wall_ns < r->began_wall_ns ? -1 : l->began_wall_ns > r->began_wall_ns;
+	return COMPARE(r->worst.severity, l->worst.severity)
+		       ?: COMPARE(l->began_wall_ns, r->began_wall_ns);
 }
 
 void page_add_anomalies(struct doc *d, const struct facts *f)

@@ -28,100 +28,87 @@ struct job_use {
 	int total_sheets, last_completed_sheet;
 };
 
-#define OF_SNAPSHOT(field) offsetof(struct snapshot, field)
-#define GAUGE(name, help, offset, kind, per)                 \
-	{                                                    \
-		name, "gauge", help, NULL, offset, kind, per \
-	}
-#define COUNTER(name, help, offset, kind, per)                 \
-	{                                                      \
-		name, "counter", help, NULL, offset, kind, per \
-	}
-#define CPU_SECONDS "proctor_cpu_seconds_total", "counter", "CPU time of the host since boot."
-#define STALLED                                              \
-	"proctor_pressure_stalled_seconds_total", "counter", \
-		"Time for which some or all tasks waited for a resource (PSI)."
-#define STALLED_ROW(what, share, field)                                                         \
+#define METRIC(type_, of_, field_, kind_, per_, name_, help_)                                   \
 	{                                                                                       \
-		STALLED, "resource=\"" what "\",kind=\"" share "\"", OF_SNAPSHOT(system.field), \
-			U64, 1e6                                                                \
+		"proctor_" name_, type_, help_, NULL, offsetof(struct of_, field_), kind_, per_ \
+	}
+#define GAUGE(...) METRIC("gauge", __VA_ARGS__)
+#define COUNTER(...) METRIC("counter", __VA_ARGS__)
+#define HOST_CPU(mode, field)                                                                 \
+	{                                                                                     \
+		"proctor_cpu_seconds_total", "counter", "CPU time of the host since boot.",   \
+			"mode=\"" mode "\"", offsetof(struct snapshot, system.field), U64, NS \
+	}
+#define STALLED(what, share, field)                                                      \
+	{                                                                                \
+		"proctor_pressure_stalled_seconds_total", "counter",                     \
+			"Time for which some or all tasks waited for a resource (PSI).", \
+			"resource=\"" what "\",kind=\"" share "\"",                      \
+			offsetof(struct snapshot, system.field.total_us), U64, 1e6       \
 	}
 
 static const struct metric host_metrics[] = {
-	GAUGE("proctor_snapshot_timestamp_seconds", "When this was read, unix time.",
-	      OF_SNAPSHOT(wall_ns), U64, NS),
-	GAUGE("proctor_running_jobs", "Jobs that run.", OF_SNAPSHOT(running_jobs), INT, 0),
-	GAUGE("proctor_active_sheets", "Sheets that run.", OF_SNAPSHOT(active_sheets), INT, 0),
-	GAUGE("proctor_memory_total_bytes", "Memory of the host.",
-	      OF_SNAPSHOT(system.memory_total_bytes), U64, 0),
-	{ "proctor_memory_available_bytes", "gauge", "Memory that can be had without swapping.",
-	  NULL, OF_SNAPSHOT(system.memory_available_bytes), U64, 0 },
-	GAUGE("proctor_swap_total_bytes", "Swap of the host.", OF_SNAPSHOT(system.swap_total_bytes),
-	      U64, 0),
-	GAUGE("proctor_swap_free_bytes", "Swap that is free.", OF_SNAPSHOT(system.swap_free_bytes),
-	      U64, 0),
-	GAUGE("proctor_load1", "Load average of a minute.", OF_SNAPSHOT(system.load1), F64, 0),
-	GAUGE("proctor_load5", "Load average of five minutes.", OF_SNAPSHOT(system.load5), F64, 0),
-	GAUGE("proctor_load15", "Load average of fifteen minutes.", OF_SNAPSHOT(system.load15), F64,
-	      0),
-	{ CPU_SECONDS, "mode=\"user\"", OF_SNAPSHOT(system.cpu_user_ns), U64, NS },
-	{ CPU_SECONDS, "mode=\"system\"", OF_SNAPSHOT(system.cpu_system_ns), U64, NS },
-	{ CPU_SECONDS, "mode=\"idle\"", OF_SNAPSHOT(system.cpu_idle_ns), U64, NS },
-	{ CPU_SECONDS, "mode=\"iowait\"", OF_SNAPSHOT(system.cpu_iowait_ns), U64, NS },
-	{ CPU_SECONDS, "mode=\"steal\"", OF_SNAPSHOT(system.cpu_steal_ns), U64, NS },
-	STALLED_ROW("cpu", "some", psi_cpu.some.total_us),
-	STALLED_ROW("memory", "some", psi_memory.some.total_us),
-	STALLED_ROW("memory", "full", psi_memory.full.total_us),
-	STALLED_ROW("io", "some", psi_io.some.total_us),
-	STALLED_ROW("io", "full", psi_io.full.total_us),
-	GAUGE("proctor_processes", "Processes of the host.", OF_SNAPSHOT(system.process_count), U64,
-	      0),
-	COUNTER("proctor_forks_total", "Processes and threads born since boot.",
-		OF_SNAPSHOT(system.forks_total), U64, 0),
-	{ "proctor_oom_kills_total", "counter", "Processes killed for lack of memory since boot.",
-	  NULL, OF_SNAPSHOT(system.oom_kills_total), U64, 0 },
+	GAUGE(snapshot, wall_ns, U64, NS, "snapshot_timestamp_seconds",
+	      "When this was read, unix time."),
+	GAUGE(snapshot, running_jobs, INT, 0, "running_jobs", "Jobs that run."),
+	GAUGE(snapshot, active_sheets, INT, 0, "active_sheets", "Sheets that run."),
+	GAUGE(snapshot, system.memory_total_bytes, U64, 0, "memory_total_bytes",
+	      "Memory of the host."),
+	GAUGE(snapshot, system.memory_available_bytes, U64, 0, "memory_available_bytes",
+	      "Memory that can be had without swapping."),
+	GAUGE(snapshot, system.swap_total_bytes, U64, 0, "swap_total_bytes", "Swap of the host."),
+	GAUGE(snapshot, system.swap_free_bytes, U64, 0, "swap_free_bytes", "Swap that is free."),
+	GAUGE(snapshot, system.load1, F64, 0, "load1", "Load average of a minute."),
+	GAUGE(snapshot, system.load5, F64, 0, "load5", "Load average of five minutes."),
+	GAUGE(snapshot, system.load15, F64, 0, "load15", "Load average of fifteen minutes."),
+	HOST_CPU("user", cpu_user_ns),
+	HOST_CPU("system", cpu_system_ns),
+	HOST_CPU("idle", cpu_idle_ns),
+	HOST_CPU("iowait", cpu_iowait_ns),
+	HOST_CPU("steal", cpu_steal_ns),
+	STALLED("cpu", "some", psi_cpu.some),
+	STALLED("memory", "some", psi_memory.some),
+	STALLED("memory", "full", psi_memory.full),
+	STALLED("io", "some", psi_io.some),
+	STALLED("io", "full", psi_io.full),
+	GAUGE(snapshot, system.process_count, U64, 0, "processes", "Processes of the host."),
+	COUNTER(snapshot, system.forks_total, U64, 0, "forks_total",
+		"Processes and threads born since boot."),
+	COUNTER(snapshot, system.oom_kills_total, U64, 0, "oom_kills_total",
+		"Processes killed for lack of memory since boot."),
 };
-
-#define OF_GPU(field) offsetof(struct gpu_sample, field)
 
 static const struct metric gpu_metrics[] = {
-	GAUGE("proctor_gpu_utilization_ratio", "Share of time in which the GPU worked.",
-	      OF_GPU(utilization_pct), F64, 100),
-	GAUGE("proctor_gpu_memory_used_bytes", "Memory of the GPU in use.", OF_GPU(memory_used_mb),
-	      F64, MB),
-	GAUGE("proctor_gpu_memory_total_bytes", "Memory of the GPU.", OF_GPU(memory_total_mb), F64,
-	      MB),
-	GAUGE("proctor_gpu_temperature_celsius", "Temperature of the GPU.", OF_GPU(temperature_c),
-	      F64, 0),
-	GAUGE("proctor_gpu_power_watts", "Power that the GPU draws.", OF_GPU(power_watts), F64, 0),
-	COUNTER("proctor_gpu_energy_joules_total",
-		"Energy that the GPU used since its driver was loaded.", OF_GPU(energy_joules), F64,
-		0),
-	GAUGE("proctor_gpu_sm_clock_hertz", "Clock of the GPU's multiprocessors.",
-	      OF_GPU(sm_clock_mhz), F64, 1e-6),
-	COUNTER("proctor_gpu_ecc_errors_total",
-		"Memory errors of the GPU that could not be corrected.", OF_GPU(ecc_errors), U64,
-		0),
-	GAUGE("proctor_gpu_last_xid", "Number of the driver's latest error.", OF_GPU(last_xid), U64,
-	      0),
+	GAUGE(gpu_sample, utilization_pct, F64, 100, "gpu_utilization_ratio",
+	      "Share of time in which the GPU worked."),
+	GAUGE(gpu_sample, memory_used_mb, F64, MB, "gpu_memory_used_bytes",
+	      "Memory of the GPU in use."),
+	GAUGE(gpu_sample, memory_total_mb, F64, MB, "gpu_memory_total_bytes", "Memory of the GPU."),
+	GAUGE(gpu_sample, temperature_c, F64, 0, "gpu_temperature_celsius",
+	      "Temperature of the GPU."),
+	GAUGE(gpu_sample, power_watts, F64, 0, "gpu_power_watts", "Power that the GPU draws."),
+	COUNTER(gpu_sample, energy_joules, F64, 0, "gpu_energy_joules_total",
+		"Energy that the GPU used since its driver was loaded."),
+	GAUGE(gpu_sample, sm_clock_mhz, F64, 1e-6, "gpu_sm_clock_hertz",
+	      "Clock of the GPU's multiprocessors."),
+	COUNTER(gpu_sample, ecc_errors, U64, 0, "gpu_ecc_errors_total",
+		"Memory errors of the GPU that could not be corrected."),
+	GAUGE(gpu_sample, last_xid, U64, 0, "gpu_last_xid", "Number of the driver's latest error."),
 };
 
-#define OF_JOB(field) offsetof(struct job_use, field)
-
 static const struct metric job_metrics[] = {
-	GAUGE("proctor_job_processes", "Processes of the job.", OF_JOB(processes), U64, 0),
-	GAUGE("proctor_job_threads", "Threads of the job.", OF_JOB(threads), U64, 0),
-	GAUGE("proctor_job_cpu_cores", "Cores' worth of CPU that the job uses now.",
-	      OF_JOB(cpu_percent), F64, 100),
-	{ "proctor_job_rss_bytes", "gauge", "Sum of the resident memory of the job's processes.",
-	  NULL, OF_JOB(rss_bytes), U64, 0 },
-	GAUGE("proctor_job_open_fds", "File descriptors that the job has open.", OF_JOB(open_fds),
-	      U64, 0),
-	GAUGE("proctor_job_gpu_memory_bytes", "GPU memory that the job holds.",
-	      OF_JOB(gpu_memory_bytes), U64, 0),
-	GAUGE("proctor_job_sheets", "Sheets that the job has.", OF_JOB(total_sheets), INT, 0),
-	GAUGE("proctor_job_last_completed_sheet", "Number of the sheet completed last.",
-	      OF_JOB(last_completed_sheet), INT, 0),
+	GAUGE(job_use, processes, U64, 0, "job_processes", "Processes of the job."),
+	GAUGE(job_use, threads, U64, 0, "job_threads", "Threads of the job."),
+	GAUGE(job_use, cpu_percent, F64, 100, "job_cpu_cores",
+	      "Cores' worth of CPU that the job uses now."),
+	GAUGE(job_use, rss_bytes, U64, 0, "job_rss_bytes",
+	      "Sum of the resident memory of the job's processes."),
+	GAUGE(job_use, open_fds, U64, 0, "job_open_fds", "File descriptors that the job has open."),
+	GAUGE(job_use, gpu_memory_bytes, U64, 0, "job_gpu_memory_bytes",
+	      "GPU memory that the job holds."),
+	GAUGE(job_use, total_sheets, INT, 0, "job_sheets", "Sheets that the job has."),
+	GAUGE(job_use, last_completed_sheet, INT, 0, "job_last_completed_sheet",
+	      "Number of the sheet completed last."),
 };
 
 /* ---- one line ---- */

@@ -127,7 +127,7 @@ int report_write_summary(const struct attempt *a, struct buf *out)
 	bool is_hidden_oom;
 	const struct episode *worst;
 	size_t n;
-	const char *why = NULL;
+	const struct unknown_note *note;
 
 	if (r < 0)
 		return r;
@@ -161,22 +161,18 @@ int report_write_summary(const struct attempt *a, struct buf *out)
 		format_string(&line, worst->worst.text);
 	}
 	end_line(out, &line, "  ");
-	for (size_t i = 0; i < a->details.n_unknowns; i++)
-		if (a->details.unknowns[i].what &&
-		    strcmp(a->details.unknowns[i].what, REPORT_NOTE_ELSEWHERE) == 0)
-			format_string(&line, a->details.unknowns[i].why);
+	note = attempt_find_note(a, REPORT_NOTE_ELSEWHERE);
+	if (note)
+		format_string(&line, note->why);
 	end_line(out, &line, "  ");
 	/* Where to read more, unless the record is not complete. */
-	for (size_t i = 0; !why && i < a->details.n_unknowns; i++)
-		if (a->details.unknowns[i].what &&
-		    strcmp(a->details.unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
-			why = a->details.unknowns[i].why ? a->details.unknowns[i].why : "";
-	if (a->id != 0 && !why)
+	note = attempt_find_note(a, REPORT_NOTE_RECORDING);
+	if (a->id != 0 && !note)
 		buf_printf(&line, "more: proctor report %s", a->job_id ? a->job_id : "-");
 	else
 		buf_add_str(&line, a->id != 0 ? "not all recorded" : "not recorded");
-	if (why && why[0])
-		buf_printf(&line, ": %s", why);
+	if (note && note->why && note->why[0])
+		buf_printf(&line, ": %s", note->why);
 	end_line(out, &line, "  ");
 	facts_release(&f);
 	return buf_error(out);

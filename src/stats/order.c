@@ -8,9 +8,7 @@
 
 static int compare(const void *a, const void *b)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const double *)a, *(const double *)b);
 }
 
 void order_sort(double *values, size_t n)
@@ -67,9 +65,7 @@ struct placed {
 
 static int compare_placed(const void *a, const void *b)
 {
-	double x = ((const struct placed *)a)->value, y = ((const struct placed *)b)->value;
-
-	return (x > y) - (x < y);
+	return COMPARE(((const struct placed *)a)->value, ((const struct placed *)b)->value);
 }
 
 int rank_doubled(const double *values, size_t n, int32_t *ret, struct rank_sums *ret_sums)

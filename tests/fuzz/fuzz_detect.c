@@ -180,7 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s.boot_ns = s.wall_ns = UINT64_C(1000000000000);
 	while (b.p < b.end)
 		tick(&b, d, &s);
-	require(detect_end(d, &changes) == 0);
+	require(detect_end_job(d, NULL, &changes) == 0);
 	require(detect_active(d, 0) == NULL);
 	snapshot_release(&s);
 	detect_free(d);

@@ -225,12 +225,18 @@ json "of the first of its kind: null" "$stdout" 'd["runs_like_this"] is None'
 
 # ---- differences ----
 
+odd_before=$("$PROCTOR" report odd)
 eat huge 200 0
+is "a later run changes no report" "$("$PROCTOR" report odd)" "$odd_before"
 run "$PROCTOR" diff small-2 huge --json
 json "memory is more than usual" "$stdout" '[r for r in d["differences"] if r["key"] == "peak_rss_mb"][0]["judgement"] == "beyond" and d["other_runs"] >= 7'
 run "$PROCTOR" diff small-2 huge
 like "in words" "$stdout" "peak memory .* more than usual"
 like "both commands" "$stdout" "before: small-2 attempt 1, success: .*eat.py 12 0"
+run "$PROCTOR" diff huge small-2
+like "a decrease is not more" "$stdout" "peak memory .*-[0-9.]+ "
+unlike "and is not called so" "$stdout" "peak memory .* more than usual"
+run "$PROCTOR" diff small-2 huge
 unlike "no GPU, no rows of it" "$stdout" "GPU"
 "$PROCTOR" run -q --job nap -- sleep 0.1 </dev/null
 run "$PROCTOR" diff nap huge

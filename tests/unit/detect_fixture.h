@@ -24,7 +24,6 @@ struct seen {
 	enum episode_change change;
 	double at; /* seconds since the first tick */
 	struct episode e;
-	struct detect_wish wish;
 };
 
 struct host {
@@ -101,7 +100,6 @@ static inline void host_keep(struct host *h, const struct detect_changes *change
 		assert_true(h->n_seen < MAX_SEEN);
 		s->change = changes->items[i].change;
 		s->at = h->now;
-		s->wish = changes->items[i].wish;
 		episode_copy(&s->e, changes->items[i].episode);
 		assert_true(s->e.worst.text[0] != '\0');
 	}

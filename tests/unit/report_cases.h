@@ -300,9 +300,9 @@ static void case_standing(struct attempt *a)
 		.n_failed = 3,
 		.is_by_success = true,
 		.basis = "exact command",
-		.values = { { 3.21, 3, 2.5, 4, 40, 30, 10, false },
-			    { 1.12, 0.5, 0.4, 0.6, 40, 40, 0, true },
-			    { 312, 320, 315, 330, 12, 0, 12, false } },
+		.values = { { 3.21, 3, 2.5, 4, 40, 30, 10, 0, false },
+			    { 1.12, 0.5, 0.4, 0.6, 40, 40, 0, 1, true },
+			    { 312, 320, 315, 330, 12, 0, 12, -1, false } },
 		.expected = { .n_runs = 25,
 			      .peak_rss_mb = 330,
 			      .peak_coverage = 0.95,
@@ -317,6 +317,7 @@ static void case_standing(struct attempt *a)
 		s->values[q].value = F64_UNKNOWN;
 		s->values[q].n_below = s->values[q].n_above = 0;
 		s->values[q].is_unusual = false;
+		s->values[q].side = 0;
 	}
 	a->details.standing = s;
 }

@@ -180,7 +180,7 @@ static void test_who_looks_at_the_host_no_more(void **state)
 	detect_set_scope(h.d, DETECT_JOBS);
 	assert_null(detect_active(h.d, 0));
 	tick_host(500, "boot");
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	assert_int_equal(changes.n, 0);
 	assert_int_equal(h.n_seen, 1);
 }
@@ -267,7 +267,7 @@ static void test_an_end_before_the_first_look(void **state)
 
 	(void)state;
 	begin_zombie(&e);
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	assert_int_equal(changes.n, 0);
 }
 

@@ -181,7 +181,7 @@ static void count_blame(const void *ctx, struct subject *who)
 static void note(struct episodes *es, uint64_t cgroup, double now, size_t *n_asked)
 {
 	const struct finding f = { .stand = STAND_OVER, .value = 1, .text = "over" };
-	const struct moment m = { &h.config.anomaly, &h.snap, now };
+	const struct tick m = { .config = &h.config.anomaly, .snap = &h.snap, .now = now };
 	const struct subject who = { .kind = OF_CGROUP,
 				     .cgroup = cgroup,
 				     .gpu = -1,
@@ -206,7 +206,7 @@ static void test_it_is_found_out_once(void **state)
 	for (int i = 0; i < 3; i++)
 		note(&es, 1, i, &n_asked);
 	assert_int_equal(n_asked, 1);
-	assert_int_equal(episodes_at(&es, 0)->worst.pid, 7);
+	assert_int_equal(es.items[0]->e.worst.pid, 7);
 	for (uint64_t k = 2; k <= EPISODES_MAX + 10; k++)
 		note(&es, k, 4, &n_asked);
 	assert_int_equal(n_asked, EPISODES_MAX);

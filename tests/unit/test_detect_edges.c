@@ -57,7 +57,7 @@ static void close_all(void)
 {
 	struct detect_changes changes;
 
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	host_keep(&h, &changes);
 }
 

@@ -248,7 +248,7 @@ static void test_a_kill_is_a_moment(void **state)
 			host_begin(&h);
 			host_tick(&h);
 		}
-		assert_int_equal(detect_end(h.d, &changes), 0);
+		assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 		host_keep(&h, &changes);
 		end = host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED);
 		assert_int_equal(end->e.ended_wall_ns, wall_at(5));
@@ -276,7 +276,7 @@ static void test_no_end_is_before_its_beginning(void **state)
 		h.snap.wall_ns = wall_at(h.now - back);
 		host_tick(&h);
 	}
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	host_keep(&h, &changes);
 	assert_int_equal(host_count(&h, EPISODE_CLEARED), host_count(&h, EPISODE_BEGAN));
 	for (size_t i = 0; i < h.n_seen; i++)

@@ -331,7 +331,7 @@ static void test_a_kill_in_a_cgroup_that_is_gone(void **state)
 	host_open(&h, 1);
 	play(&h, 61, kill_unseen);
 	assert_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN));
-	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(detect_end_job(h.d, NULL, &changes), 0);
 	host_keep(&h, &changes);
 	assert_int_equal(begin_of(&h, ANOMALY_OOM_KILL, 60)->e.worst.severity, SEVERITY_HIGH);
 	assert_non_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED));

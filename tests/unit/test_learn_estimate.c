@@ -17,16 +17,14 @@
 
 struct past {
 	struct run_record runs[MAX_RUNS];
-	const struct run_record *list[MAX_RUNS];
 	size_t n;
 };
 
 static struct run_record *add_run(struct past *past, double peak_mb, double cpu_seconds)
 {
-	struct run_record *run = &past->runs[past->n];
+	struct run_record *run = &past->runs[past->n++];
 
 	run_record_init(run);
-	past->list[past->n++] = run;
 	run->is_whole = true;
 	run->outcome = OUTCOME_SUCCESS;
 	run->peak_rss_mb = peak_mb;
@@ -41,12 +39,12 @@ static void test_no_history_is_no_data(void **state)
 	struct estimate e;
 
 	(void)state;
-	assert_int_equal(estimate_from_runs(past.list, 0, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, 0, &e), 0);
 	assert_int_equal(e.n_runs, 0);
 	assert_true(isnan(e.peak_rss_mb) && isnan(e.cpu_seconds) && isnan(e.peak_coverage));
 	add_run(&past, 100, 1)->outcome = OUTCOME_CANCELLED;
 	add_run(&past, NAN, 1);
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_int_equal(e.n_runs, 0);
 }
 
@@ -59,7 +57,7 @@ static void test_order_statistics(void **state)
 	(void)state;
 	for (int i = 0; i < 9; i++)
 		add_run(&past, 100 + (i * 4) % 9, i + 1);
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_int_equal(e.n_runs, 9);
 	assert_near(e.peak_rss_mb, 108, 0);
 	assert_near(e.peak_coverage, 0.9, 1e-12);
@@ -70,7 +68,7 @@ static void test_order_statistics(void **state)
 	past.n = 0;
 	for (int i = 0; i < 39; i++)
 		add_run(&past, 1000 + (i * 19) % 39, i);
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_near(e.peak_rss_mb, 1037, 0);
 	assert_near(e.looser_rss_mb, 1031, 0); /* the 32nd */
 	assert_near(e.looser_coverage, 32.0 / 40, 1e-12);
@@ -88,7 +86,7 @@ static void test_killed_runs_are_lower_bounds(void **state)
 	for (int i = 0; i < 4; i++)
 		add_run(&past, 100 + (2 * i + 2) % 5, 1);
 	add_run(&past, 200, 1)->outcome = OUTCOME_OOM;
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_int_equal(e.n_censored, 1);
 	assert_near(e.peak_rss_mb, 240, 1e-9);
 	assert_near(e.peak_coverage, 4.0 / 6, 1e-12);
@@ -111,7 +109,7 @@ static void test_after_a_change_only_new_runs_count(void **state)
 		add_run(&past, 4000 + 10 * (i % 5), 1);
 	for (int i = 0; i < 8; i++)
 		add_run(&past, 1000 + 10 * (i % 3), 1);
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_int_equal(e.n_runs, 8);
 	assert_int_equal(e.n_left_out, 30);
 	assert_near(e.peak_rss_mb, 1020, 0);
@@ -152,7 +150,7 @@ static void test_runs_that_took_too_long_are_lower_bounds(void **state)
 	for (int i = 0; i < 4; i++)
 		add_run(&past, 100, 1 + i);
 	add_run(&past, 100, 10)->outcome = OUTCOME_TIMEOUT;
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_near(e.cpu_high_seconds, 12, 1e-9);
 	assert_near(e.cpu_coverage, 4.0 / 6, 1e-12);
 	assert_near(e.peak_coverage, 5.0 / 6, 1e-12); /* its memory was enough for it */
@@ -203,7 +201,7 @@ static int ask_once(struct rng *rng, enum world world, size_t n, double *promise
 		add_run(&past, is_killed ? LIMIT_MB : need, 1)->outcome =
 			is_killed ? OUTCOME_OOM : OUTCOME_SUCCESS;
 	}
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	*promised += e.peak_coverage;
 	return need_of(rng, world, n, n) <= e.peak_rss_mb;
 }
@@ -247,12 +245,12 @@ static void test_growth_goes_on(void **state)
 	(void)state;
 	for (int i = 0; i < 12; i++)
 		add_run(&past, 100 * pow(1.01, i), 1);
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_near(e.peak_rss_mb, 100 * pow(1.01, 12), 0.01);
 	past.n = 0;
 	for (int i = 0; i < 12; i++) /* what needs less and less needs no more than it did */
 		add_run(&past, 100 * pow(0.99, i), 1);
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_true(e.peak_rss_mb <= 100);
 }
 
@@ -397,7 +395,7 @@ static void test_a_verdict_does_not_lift_censoring(void **state)
 	add_run(&past, 200, 2)->measured = OUTCOME_OOM;
 	add_run(&past, 50, 10)->measured = OUTCOME_TIMEOUT;
 	add_run(&past, 900, 900)->measured = OUTCOME_CANCELLED;
-	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(estimate_from_runs(past.runs, past.n, &e), 0);
 	assert_int_equal(e.n_runs, 6);
 	assert_int_equal(e.n_censored, 1);
 	assert_near(e.peak_rss_mb, 240, 1e-9);

@@ -219,49 +219,6 @@ static void test_shares(void **state)
 	assert_false(run_has_anomaly(NULL, "zombie"));
 }
 
-/* ---- two runs side by side ---- */
-
-static void test_diff(void **state)
-{
-	CLEANUP(diff_release) struct diff d = { .arena = ARENA_INIT };
-	struct run_record runs[12];
-	const struct run_record *others[10];
-
-	(void)state;
-	for (size_t i = 0; i < 12; i++) {
-		run_record_init(&runs[i]);
-		runs[i].peak_rss_mb = 100 + (double)i;
-		runs[i].cpu_seconds = 10 + (double)(i % 3);
-		runs[i].syscalls = "read 60 write 40";
-		if (i < 10)
-			others[i] = &runs[i];
-	}
-	runs[11].peak_rss_mb = 400;
-	runs[11].syscalls = "read 10 write 90";
-	assert_int_equal(diff_runs(&runs[10], &runs[11], others, 10, &d), 0);
-	assert_int_equal(d.n, 4);
-	assert_string_equal(d.rows[0].key, "cpu_seconds");
-	assert_int_equal(d.rows[0].judgement, DIFF_USUAL);
-	assert_string_equal(d.rows[1].key, "peak_rss_mb");
-	assert_int_equal(d.rows[1].judgement, DIFF_BEYOND);
-	assert_near(d.rows[1].p, 1.0 / 46, 1e-12); /* none of 45 pairs */
-	assert_near(d.rows[1].usual, 8, 0);	   /* the 44th of them: two differ by 8, one by 9 */
-	assert_string_equal(d.rows[2].key, "syscall:read");
-	assert_near(d.rows[2].after, 10, 1e-12);
-	assert_int_equal(d.rows[2].judgement, DIFF_BEYOND);
-	assert_near(diff_expected_by_chance(&d), 4 * 0.05, 1e-12);
-	diff_release(&d);
-	runs[11].syscalls = "read 40 write 40 futex 20"; /* equal shares are two calls */
-	assert_int_equal(diff_runs(&runs[11], &runs[11], NULL, 0, &d), 0);
-	assert_int_equal(d.n, 5);
-	assert_string_equal(d.rows[3].key, "syscall:write");
-	assert_near(diff_expected_by_chance(&d), 0, 0);
-	diff_release(&d);
-	assert_int_equal(diff_runs(&runs[10], &runs[11], others, 6, &d), 0);
-	assert_int_equal(d.rows[1].judgement, DIFF_UNKNOWN);
-	assert_true(isnan(d.rows[1].usual));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,7 +226,6 @@ int main(void)
 		cmocka_unit_test(test_several_sheets),
 		cmocka_unit_test(test_calls_become_shares),
 		cmocka_unit_test(test_shares),
-		cmocka_unit_test(test_diff),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

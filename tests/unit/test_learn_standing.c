@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "base/macros.h"
 #include "draws.h"
 #include "learn/learn.h"
 
@@ -57,23 +58,28 @@ static void test_what_is_usual(void **state)
 	assert_true(s.n_others == 0 && s.values[STANDING_WALL].n == 0);
 }
 
-/* 38 others cannot make anything unusual; 39 can: 2 / 40. Of 99 the middle 95 % are 3 to 97. */
+/* 18 others cannot make anything unusual; 19 can: 1 / 20. Of 99 19 in 20 have at most 95. */
 static void test_what_is_not(void **state)
 {
 	struct run_record runs[MAX_RUNS];
-	struct standing s = judge(runs, fill_all(runs, 38), 1000);
+	struct standing s = judge(runs, fill_all(runs, 18), 1000);
 
 	(void)state;
 	assert_false(s.values[STANDING_WALL].is_unusual);
-	assert_int_equal(s.values[STANDING_WALL].n_below, 38);
-	fill_all(runs, 39);
-	assert_true(judge(runs, 39, 1000).values[STANDING_WALL].is_unusual);
-	assert_true(judge(runs, 39, 0).values[STANDING_WALL].is_unusual);
-	assert_false(judge(runs, 39, 38.5).values[STANDING_WALL].is_unusual);
-	s = judge(runs, fill_all(runs, 99), 97.5);
-	assert_true(s.values[STANDING_WALL].low == 2 && s.values[STANDING_WALL].high == 98);
-	assert_false(s.values[STANDING_WALL].is_unusual); /* 2 are beyond: 2 * 3 / 100 */
-	assert_true(judge(runs, 99, 99.5).values[STANDING_WALL].is_unusual);
+	assert_int_equal(s.values[STANDING_WALL].n_below, 18);
+	assert_int_equal(s.values[STANDING_WALL].side, 1); /* but it is more than any */
+	assert_int_equal(judge(runs, 2, 1000).values[STANDING_WALL].side, 0);
+	fill_all(runs, 19);
+	s = judge(runs, 19, 1000);
+	assert_true(s.values[STANDING_WALL].is_unusual && s.values[STANDING_WALL].side == 1);
+	s = judge(runs, 19, 0);
+	assert_true(s.values[STANDING_WALL].is_unusual && s.values[STANDING_WALL].side == -1);
+	s = judge(runs, 19, 18.5);
+	assert_true(!s.values[STANDING_WALL].is_unusual && s.values[STANDING_WALL].side == 0);
+	s = judge(runs, fill_all(runs, 99), 94.5);
+	assert_true(s.values[STANDING_WALL].low == 5 && s.values[STANDING_WALL].high == 95);
+	assert_false(s.values[STANDING_WALL].is_unusual); /* 5 have more: 6 / 100 */
+	assert_true(judge(runs, 99, 95.98).values[STANDING_WALL].is_unusual);
 }
 
 /* A few KB and a few ms are no news, however many others there are. */
@@ -117,25 +123,111 @@ static void test_failures_are_not_the_usual(void **state)
 	assert_true(s.values[STANDING_WALL].median == 1);
 }
 
-/* Of runs that are like the others at most 1 in 20 is called unusual, and not far fewer. */
-static void test_how_often_it_is_said_of_nothing(void **state)
+/* ---- two runs side by side ---- */
+
+static void test_diff(void **state)
 {
-	size_t n_unusual = 0, rounds = 4000;
-	struct run_record runs[MAX_RUNS];
-	struct rng rng;
+	CLEANUP(diff_release) struct diff d = { .arena = ARENA_INIT };
+	struct run_record runs[22];
 
 	(void)state;
-	rng_seed(&rng, 8);
-	for (size_t round = 0; round < rounds; round++) {
-		for (size_t i = 0; i < 60; i++)
-			fill(&runs[i], OUTCOME_SUCCESS, exp(rng_normal(&rng)), NAN);
-		n_unusual +=
-			judge(runs, 60, exp(rng_normal(&rng))).values[STANDING_WALL].is_unusual;
+	for (size_t i = 0; i < 22; i++) {
+		run_record_init(&runs[i]);
+		runs[i].attempt = (int64_t)i + 1;
+		runs[i].peak_rss_mb = 100 + (double)i;
+		runs[i].cpu_seconds = 10 + (double)(i % 3);
+		runs[i].syscalls = "read 60 write 40";
 	}
-	print_message("# 60 others: %.3f of runs like them are called unusual\n",
-		      (double)n_unusual / (double)rounds);
-	assert_true((double)n_unusual <= 0.06 * (double)rounds);
-	assert_true((double)n_unusual >= 0.02 * (double)rounds);
+	runs[21].peak_rss_mb = 400;
+	runs[21].syscalls = "read 10 write 90";
+	assert_int_equal(diff_runs(&runs[2], &runs[21], runs, 21, &d), 0);
+	assert_int_equal(d.n, 4);
+	assert_int_equal(d.n_others, 20); /* the first of the two is no other */
+	assert_string_equal(d.rows[0].key, "cpu_seconds");
+	assert_int_equal(d.rows[0].judgement, DIFF_USUAL);
+	assert_string_equal(d.rows[1].key, "peak_rss_mb");
+	assert_int_equal(d.rows[1].judgement, DIFF_MORE);
+	assert_true(fabs(d.rows[1].p - 3.0 / 462) < 1e-12); /* 3 of 231 pairs, in one order */
+	assert_true(d.rows[1].usual == 19); /* 23 pairs differ by as much: 21 of them by 280 */
+	assert_string_equal(d.rows[2].key, "syscall:read");
+	assert_true(fabs(d.rows[2].after - 10) < 1e-12);
+	assert_int_equal(d.rows[2].judgement, DIFF_LESS);
+	assert_int_equal(d.rows[3].judgement, DIFF_MORE);
+	assert_true(fabs(diff_expected_by_chance(&d) - 4 * 0.05) < 1e-12);
+	diff_release(&d);
+	runs[21].syscalls = "read 40 write 40 futex 20"; /* equal shares are two calls */
+	assert_int_equal(diff_runs(&runs[21], &runs[21], NULL, 0, &d), 0);
+	assert_int_equal(d.n, 5);
+	assert_string_equal(d.rows[3].key, "syscall:write");
+	assert_true(diff_expected_by_chance(&d) == 0);
+	diff_release(&d);
+	assert_int_equal(diff_runs(&runs[2], &runs[21], runs, 3, &d), 0);
+	assert_int_equal(d.rows[1].judgement, DIFF_UNKNOWN);
+	assert_true(isnan(d.rows[1].usual));
+}
+
+/* ---- how often it is stated of nothing ---- */
+
+#define ROUNDS 4000
+#define TOO_OFTEN (0.05 + 4 * 0.0035) /* 4 standard deviations of a share of 0.05 */
+
+/* How often of so many rounds each is called more, and less. */
+struct rates {
+	size_t n_more, n_less, n_diff_more, n_diff_less;
+};
+
+static struct rates measure(size_t n, uint64_t seed)
+{
+	struct run_record runs[MAX_RUNS + 1];
+	struct rates rates = { 0 };
+	struct rng rng;
+
+	rng_seed(&rng, seed);
+	for (size_t round = 0; round < ROUNDS; round++) {
+		struct diff d = { .arena = ARENA_INIT };
+		struct standing s = { 0 };
+
+		/* Others, the first of the two and the second. */
+		for (size_t i = 0; i < n + 2; i++) {
+			fill(&runs[i], OUTCOME_SUCCESS, exp(rng_normal(&rng)), NAN);
+			runs[i].attempt = (int64_t)i + 1;
+		}
+		assert_int_equal(standing_judge(&runs[n + 1], runs, n + 1, &s), 0);
+		assert_int_equal(diff_runs(&runs[n], &runs[n + 1], runs, n + 1, &d), 0);
+		rates.n_more += s.values[0].is_unusual && s.values[0].side > 0;
+		rates.n_less += s.values[0].is_unusual && s.values[0].side < 0;
+		rates.n_diff_more += d.rows[0].judgement == DIFF_MORE;
+		rates.n_diff_less += d.rows[0].judgement == DIFF_LESS;
+		/* One definition: what the one calls more the other does not call usual, or less.
+		 */
+		assert_true(d.rows[0].judgement != DIFF_MORE || s.values[0].side > 0);
+		assert_true(d.rows[0].judgement != DIFF_LESS || s.values[0].side < 0);
+		assert_true(d.rows[0].judgement != DIFF_MORE || d.rows[0].after > d.rows[0].before);
+		diff_release(&d);
+	}
+	return rates;
+}
+
+/* Of runs that are like the others at most 1 in 20 is called more, and as many less. */
+static void test_how_often_it_is_stated_of_nothing(void **state)
+{
+	static const size_t sizes[] = { 3, 4, 5, 7, 10, 18, 19, 40, 80 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		const struct rates r = measure(sizes[i], 8 + i);
+		const double n = ROUNDS;
+
+		print_message(
+			"# %2zu others: report more %.3f, less %.3f; diff more %.3f, less %.3f\n",
+			sizes[i], (double)r.n_more / n, (double)r.n_less / n,
+			(double)r.n_diff_more / n, (double)r.n_diff_less / n);
+		assert_true((double)r.n_more <= TOO_OFTEN * n && (double)r.n_less <= TOO_OFTEN * n);
+		assert_true((double)r.n_diff_more <= TOO_OFTEN * n);
+		assert_true((double)r.n_diff_less <= TOO_OFTEN * n);
+		assert_true(r.n_diff_more > 0);
+		assert_true((r.n_more > 0) == (sizes[i] >= 18)); /* with the first it is 19 */
+	}
 }
 
 int main(void)
@@ -145,7 +237,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_not),
 		cmocka_unit_test(test_nearly_the_same_is_the_same),
 		cmocka_unit_test(test_failures_are_not_the_usual),
-		cmocka_unit_test(test_how_often_it_is_said_of_nothing),
+		cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_how_often_it_is_stated_of_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

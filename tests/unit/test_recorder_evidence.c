@@ -182,17 +182,19 @@ static void test_what_is_for_root_to_know(void **state)
 
 static void test_one_job_at_a_time(void **state)
 {
-	const struct detect_wish wish = { 0.1, 10 }, none = { F64_UNKNOWN, 0 };
+	const struct config_anomaly wanted = { .evidence_interval_seconds = 0.1,
+					       .evidence_duration_seconds = 10 };
+	const struct config_anomaly none = { .evidence_interval_seconds = 0.1 };
 	struct closer c = { 0 };
 	uint64_t now = 1000 * SECOND;
 
 	(void)state;
 	assert_false(closer_is_on(&c, now));
 	assert_false(closer_begin(&c, &none, 1, now));
-	assert_true(closer_begin(&c, &wish, 1, now));
+	assert_true(closer_begin(&c, &wanted, 1, now));
 	assert_true(closer_is_on(&c, now + 9 * SECOND));
-	assert_false(closer_begin(&c, &wish, 2, now + SECOND));
-	assert_true(closer_begin(&c, &wish, 1, now + SECOND));
+	assert_false(closer_begin(&c, &wanted, 2, now + SECOND));
+	assert_true(closer_begin(&c, &wanted, 1, now + SECOND));
 	assert_false(closer_is_on(&c, now + 10 * SECOND)); /* which has not made it longer */
 	assert_int_equal(closer_wait_ms(&c, 0), 100);
 	assert_int_equal(closer_wait_ms(&c, 10000000), 500);
@@ -200,15 +202,16 @@ static void test_one_job_at_a_time(void **state)
 
 static void test_no_more_than_so_many_in_a_minute(void **state)
 {
-	const struct detect_wish wish = { 0.1, 1 };
+	const struct config_anomaly wanted = { .evidence_interval_seconds = 0.1,
+					       .evidence_duration_seconds = 1 };
 	struct closer c = { 0 };
 	unsigned n = 0;
 
 	(void)state;
 	for (uint64_t t = 0; t < 60; t += 2)
-		n += closer_begin(&c, &wish, 1, (1000 + t) * SECOND);
+		n += closer_begin(&c, &wanted, 1, (1000 + t) * SECOND);
 	assert_int_equal(n, CLOSER_PER_MINUTE);
-	assert_true(closer_begin(&c, &wish, 1, 1061 * SECOND));
+	assert_true(closer_begin(&c, &wanted, 1, 1061 * SECOND));
 }
 
 /* ---- a trace: whom it is not made of. That it is made the integration tests see ---- */

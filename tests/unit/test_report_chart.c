@@ -43,7 +43,7 @@ static void test_column_shows_its_highest_value(void **state)
 	double columns[CHART_COLUMNS];
 
 	(void)state;
-	chart_resample_memory(&a, &span, columns);
+	chart_resample(&a, &span, CHART_MEMORY, columns);
 	assert_true(columns[0] == 90);
 	assert_true(columns[1] == 5);
 }
@@ -55,7 +55,7 @@ static void test_memory_holds_until_the_next_sample_but_not_over_a_gap(void **st
 	double columns[CHART_COLUMNS];
 
 	(void)state;
-	chart_resample_memory(&a, &span, columns);
+	chart_resample(&a, &span, CHART_MEMORY, columns);
 	assert_true(isnan(columns[0]));
 	assert_true(columns[1] == 10 && columns[2] == 10);
 	assert_true(columns[3] == 20 && columns[4] == 20);
@@ -71,7 +71,7 @@ static void test_cpu_is_about_the_time_before_its_sample(void **state)
 	double columns[CHART_COLUMNS];
 
 	(void)state;
-	chart_resample_cpu(&a, &span, columns);
+	chart_resample(&a, &span, CHART_CPU, columns);
 	assert_true(isnan(columns[0]));
 	assert_true(columns[1] == 50 && columns[2] == 50);
 	assert_true(isnan(columns[3]) && isnan(columns[16]));

@@ -96,9 +96,9 @@ static void on_timer(void *ctx)
 /* ---- when ---- */
 
 /* Of jobs that are recorded by us, as nobody else would know of the looks. */
-static bool look_closer(struct service *s, const struct detect_wish *wish,
-			const struct watched *job)
+static bool look_closer(struct service *s, const struct watched *job)
 {
+	const struct config_anomaly *config = &s->settings.config->anomaly;
 	const struct collector_options options = { .root_fd = s->root_fd,
 						   .mask = s->settings.mask };
 	struct fast_look *fast = s->anomaly.fast;
@@ -113,7 +113,7 @@ static bool look_closer(struct service *s, const struct detect_wish *wish,
 	}
 	if (!fast->timer)
 		fast->timer = loop_timer_new(s->loop, on_timer, s);
-	if (!fast->timer || !closer_begin(&fast->closer, wish, job->a.id, clock_boot_ns()) ||
+	if (!fast->timer || !closer_begin(&fast->closer, config, job->a.id, clock_boot_ns()) ||
 	    (!fast->collector && collector_new(&options, &fast->collector, NULL) < 0))
 		return false;
 	loop_timer_set(fast->timer, closer_wait_ms(&fast->closer, fast->cost_ns), 0);
@@ -146,8 +146,8 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 			orphan && orphan->attempt_id == e->attempt_id ? orphan->uid : U64_UNKNOWN;
 	}
 	has_evidence = evidence_gather(&from, e, ret);
-	if (look_closer(s, &change->wish, job)) {
-		ret->fast_interval_seconds = change->wish.interval_seconds;
+	if (look_closer(s, job)) {
+		ret->fast_interval_seconds = s->settings.config->anomaly.evidence_interval_seconds;
 		has_evidence = true;
 	}
 	if (has_evidence && evidence_trace_begin(&s->anomaly.trace, &from, e, ret, NULL) == 0)
