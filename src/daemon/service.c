@@ -33,7 +33,7 @@ static void on_signal(void *ctx)
 	struct service *s = ctx;
 	struct signalfd_siginfo info;
 
-	while (read(s->stop_signals.fd, &info, sizeof(info)) == sizeof(info)) {
+	while (read(s->signals_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo != SIGHUP) {
 			log_info("stops: %s came from pid %u", strsignal((int)info.ssi_signo),
 				 info.ssi_pid);
@@ -56,39 +56,18 @@ static int watch_signals(struct service *s, struct err *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	s->stop_signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (s->stop_signals.fd < 0)
+	s->signals_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->signals_fd < 0)
 		return err_set(err, -errno, "cannot wait for signals: %s", strerror(errno));
-	s->stop_signals.watch = loop_watch_fd(s->loop, s->stop_signals.fd, on_signal, s);
-	return s->stop_signals.watch ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
+	return loop_watch_fd(s->loop, s->signals_fd, on_signal, s)
+		       ? 0
+		       : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 /* ---- what logs report: the parts that follow jobs hear of it first ---- */
 
 /* By then what is read once more of a job that is over has been read. */
-#define AFTER_MS 5000
-
-static void give_back(void *ctx)
-{
-	struct service *s = ctx;
-
-	s->memory.is_due = false;
-	malloc_trim(0);
-}
-
-/*
- * Something large is over: in some seconds its memory goes back to the system, also what lies
- * between that of others, which malloc would keep for the next.
- */
-static void give_back_soon(struct service *s)
-{
-	if (!s->memory.timer)
-		s->memory.timer = loop_timer_new(s->loop, give_back, s);
-	if (!s->memory.timer || s->memory.is_due)
-		return;
-	s->memory.is_due = true;
-	loop_timer_set(s->memory.timer, AFTER_MS, 0);
-}
+#define TRIM_AFTER_NS UINT64_C(5000000000)
 
 static void on_change(void *ctx, enum change change, struct watched *job,
 		      const struct sheet_record *sheet)
@@ -110,7 +89,8 @@ static void on_change(void *ctx, enum change change, struct watched *job,
 		service_answer_waiters(s, job);
 		service_end_queued(s, job);
 		service_leave_job(s, job);
-		give_back_soon(s); /* a job of many processes took megabytes to store */
+		if (s->trim_boot_ns == 0) /* a job of many processes took megabytes to store */
+			s->trim_boot_ns = clock_boot_ns() + TRIM_AFTER_NS;
 		service_run_queue_soon(s);
 		learner_note_end(s->learner);
 		s->database.is_ingest_due = true;
@@ -213,7 +193,7 @@ static int listen_to_clients(struct service *s, struct err *err)
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
 
-/* ---- the socket ---- */
+/* ---- what is looked after besides the ticks ---- */
 
 int service_make_socket_folder(const char *path, mode_t socket_mode, struct err *err)
 {
@@ -237,15 +217,20 @@ int service_make_socket_folder(const char *path, mode_t socket_mode, struct err 
  * A daemon that nobody finds any more can be neither asked nor stopped, so the socket is made anew.
  * Who removes all that proctor has ever written takes the queue and the log as well.
  */
-#define SOCKET_LOOK_MS 2000
+#define CARE_MS 2000
 
-static void on_socket_timer(void *ctx)
+static void on_care_timer(void *ctx)
 {
 	struct service *s = ctx;
 	const struct service_options *o = s->settings.options;
 	struct err err = ERR_INIT;
 	int r;
 
+	/* Also what lies between memory of others, which malloc would keep for the next. */
+	if (s->trim_boot_ns && clock_boot_ns() >= s->trim_boot_ns) {
+		s->trim_boot_ns = 0;
+		malloc_trim(0);
+	}
 	/* Before the others have something to say; where that cannot be told, there is nobody to
 	 * tell. */
 	if (o->log_path && log_is_removed() && path_make_dir(o->paths->state_dir, NULL) == 0 &&
@@ -274,24 +259,23 @@ static void on_socket_timer(void *ctx)
 	s->is_unreachable = r < 0;
 }
 
-static int watch_socket(struct service *s, struct err *err)
-{
-	struct loop_timer *timer = loop_timer_new(s->loop, on_socket_timer, s);
-
-	if (!timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	loop_timer_set(timer, SOCKET_LOOK_MS, SOCKET_LOOK_MS);
-	return 0;
-}
-
-/* ---- a sign of life for the service manager ---- */
-
+/* A sign of life for the service manager. */
 static void on_watchdog_timer(void *ctx)
 {
 	struct service *s = ctx;
 
 	if (watchdog_is_content(&s->watchdog, s->stats.n_ticks, s->interval_seconds))
 		notify_service_manager("WATCHDOG=1");
+}
+
+static int repeat(struct service *s, loop_fn *fn, uint64_t ms, struct err *err)
+{
+	struct loop_timer *timer = loop_timer_new(s->loop, fn, s);
+
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	loop_timer_set(timer, ms, ms);
+	return 0;
 }
 
 /* What clients, worker threads, system calls and jobs take besides the files that are open once we
@@ -334,7 +318,6 @@ static int open_service(struct service *s, struct err *err)
 {
 	const struct timespec pause = { 0, QUEUE_PAUSE_NS };
 	int r = path_make_dir(s->settings.options->paths->state_dir, err);
-	struct loop_timer *timer;
 	struct rlimit files;
 
 	raise_file_limit(&files);
@@ -358,7 +341,7 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
 	if (r == 0)
-		r = watch_socket(s, err);
+		r = repeat(s, on_care_timer, CARE_MS, err);
 	if (r < 0)
 		return r;
 	r = service_open_queue(s, err);
@@ -396,11 +379,7 @@ static int open_service(struct service *s, struct err *err)
 	s->watchdog.period_ms = notify_watchdog_ms();
 	if (r < 0 || s->watchdog.period_ms == 0)
 		return r;
-	timer = loop_timer_new(s->loop, on_watchdog_timer, s);
-	if (!timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	loop_timer_set(timer, s->watchdog.period_ms, s->watchdog.period_ms);
-	return 0;
+	return repeat(s, on_watchdog_timer, s->watchdog.period_ms, err);
 }
 
 /* ---- ending ---- */
@@ -463,14 +442,13 @@ static void close_service(struct service *s)
 	s->learner = learner_free(s->learner);
 	s->aside = aside_free(s->aside);
 	s->starting.submitter = aside_free(s->starting.submitter);
-	close_fd(&s->stop_signals.fd);
+	close_fd(&s->signals_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->scan.snap);
 	buf_release(&s->clients.snapshot_json);
 	arena_release(&s->ladder.arena);
 	arena_release(&s->anomaly.kill_texts);
 	service_release_config(s);
-	service_release_roots(s);
 }
 
 int service_run(const struct service_options *options, struct err *err)
@@ -481,7 +459,7 @@ int service_run(const struct service_options *options, struct err *err)
 			      .config = options->config,
 			      .paths = options->paths,
 			      .mask = options->mask },
-		.stop_signals.fd = -1,
+		.signals_fd = -1,
 		.root_fd = -1,
 		.guests.copies_fd = -1,
 		.ladder.arena = ARENA_INIT,

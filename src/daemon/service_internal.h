@@ -196,14 +196,6 @@ struct service_rungs {
 	struct arena arena; /* of those that a run would get */
 };
 
-/* The jobs of the last tick, by their place in it. */
-struct service_roots {
-	struct membership_job *roots; /* one for each job that was watched at the last tick */
-	uint64_t *uids;		      /* whose those are */
-	size_t *n_of;
-	size_t cap;
-};
-
 /* The configuration, as it was read last. */
 struct service_settings {
 	const struct service_options *options;
@@ -214,12 +206,6 @@ struct service_settings {
 				      * reference (mask_ref()) */
 	struct reload_state reload;
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
-};
-
-/* Memory that goes back to the system. */
-struct service_memory {
-	struct loop_timer *timer; /* NULL: nothing large was ever over */
-	bool is_due;		  /* when it is due */
 };
 
 /* Looks at the host. */
@@ -237,12 +223,6 @@ struct service_scan {
 struct service_streams {
 	struct stream *first; /* of runners (service_stream.h) */
 	int64_t n_opened;     /* that were ever opened */
-};
-
-/* Signals to the daemon. */
-struct service_signals_fd {
-	struct loop_fd *watch;
-	int fd;
 };
 
 /* When the next tick is due. */
@@ -284,13 +264,12 @@ struct service {
 	struct service_leftovers leftovers;
 	struct service_clients clients;
 	struct service_rungs ladder;
-	struct service_roots assigned;
 	struct service_settings settings;
-	struct service_memory memory;
+	uint64_t trim_boot_ns; /* when freed memory goes back to the system; 0: nothing is due */
 	struct service_scan scan;
 	struct service_streams facts;
 	bool is_unreachable; /* its socket is gone, and cannot be made anew: said */
-	struct service_signals_fd stop_signals;
+	int signals_fd;	     /* signals to the daemon */
 	struct service_ticking ticking;
 };
 
@@ -312,8 +291,6 @@ void service_rescan(struct service *s);
 
 /* Adds what a process uses to what its job does. */
 void service_add_to_point(struct series_point *point, const struct proc_sample *p);
-
-void service_release_roots(struct service *s);
 
 /* How the tracker of processes knows a job. */
 struct membership_job service_membership_of(const struct watched *job);

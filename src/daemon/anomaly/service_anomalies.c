@@ -123,46 +123,35 @@ static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_
 	return 0;
 }
 
-static void count_new(void *ctx, struct orphan *orphan)
-{
-	*(size_t *)ctx += !orphan->is_judged && orphan->attempt_id != 0;
-}
-
-static void list_new(void *ctx, struct orphan *orphan)
-{
-	struct proc_event **next = ctx;
-
-	if (orphan->is_judged || orphan->attempt_id == 0)
-		return;
-	orphan->is_judged = true;
-	*(*next)++ = (struct proc_event){
-		.wall_ns = orphan->left_wall_ns,
-		.key = orphan->key,
-		.type = EVENT_ORPHAN,
-		.status = { -1, -1 },
-		.job_id = orphan->job_id,
-		.attempt_id = orphan->attempt_id,
-		.sheet_num = orphan->sheet_num,
-		.details = EVENT_ORPHAN_WORDS,
-	};
-}
-
 /* Ends, and all who were found to be left of a job. Without memory they wait. */
 static struct proc_event *list_news(struct service *s, struct detect_news *news)
 {
-	struct proc_event *list, *next;
 	size_t n = s->anomaly.n_exits;
+	struct proc_event *list =
+		calloc(n + orphans_count(s->leftovers.orphans) + 1, sizeof(*list));
+	struct orphan *orphan = NULL;
 
-	orphans_each(s->leftovers.orphans, count_new, &n);
-	list = n > 0 ? calloc(n, sizeof(*list)) : NULL;
 	if (!list)
 		return NULL;
-	memcpy(list, s->anomaly.exits, s->anomaly.n_exits * sizeof(*list));
-	next = list + s->anomaly.n_exits;
+	memcpy(list, s->anomaly.exits, n * sizeof(*list));
 	s->anomaly.n_exits = 0;
-	orphans_each(s->leftovers.orphans, list_new, &next);
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		if (orphan->is_judged || orphan->attempt_id == 0)
+			continue;
+		orphan->is_judged = true;
+		list[n++] = (struct proc_event){
+			.wall_ns = orphan->left_wall_ns,
+			.key = orphan->key,
+			.type = EVENT_ORPHAN,
+			.status = { -1, -1 },
+			.job_id = orphan->job_id,
+			.attempt_id = orphan->attempt_id,
+			.sheet_num = orphan->sheet_num,
+			.details = EVENT_ORPHAN_WORDS,
+		};
+	}
 	news->events = list;
-	news->n_events = (size_t)(next - list);
+	news->n_events = n;
 	return list;
 }
 

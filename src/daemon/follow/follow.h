@@ -273,6 +273,7 @@ void service_log_evidence(struct service *s, int64_t attempt_id, const char *epi
 			  const struct anomaly_evidence *evidence);
 bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all);
 bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
+void service_log_lost_phases(struct service *s, int64_t attempt_id, uint64_t n);
 
 /* ---- service_orphans.c ---- */
 

@@ -123,6 +123,17 @@ bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_
 	return log != NULL;
 }
 
+void service_log_lost_phases(struct service *s, int64_t attempt_id, uint64_t n)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, attempt_id, &out);
+
+	record_write_phases(&out, NULL, 0);
+	record_write_number(&out, n);
+	if (log)
+		attempt_log_append(log, RECORD_PHASES, &out);
+}
+
 bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;

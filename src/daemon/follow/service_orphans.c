@@ -289,29 +289,13 @@ int service_look_for_orphans(struct service *s, struct err *err)
 #define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
 #define CHECK_MS 500
 
-struct cancelling {
-	struct service *service;
-	const struct rpc_peer *peer;
-	const struct job_params *params;
-	size_t n_own,
-		n_any;	 /* found: of the caller's own jobs, of any that the caller may control */
-	bool is_for_own; /* only those of the caller's own */
-};
-
-static bool is_meant(const struct cancelling *c, const struct orphan *orphan)
+static bool is_meant(const struct job_params *params, const struct rpc_peer *peer,
+		     const struct orphan *orphan)
 {
-	return strcmp(orphan->job_id, c->params->job_id) == 0 &&
-	       (c->params->attempt == 0 || c->params->attempt == (uint64_t)orphan->attempt_num) &&
-	       (!u64_known(c->params->uid) || c->params->uid == orphan->uid) &&
-	       service_may_control(c->peer, orphan->uid);
-}
-
-static void count_one(void *ctx, struct orphan *orphan)
-{
-	struct cancelling *c = ctx;
-
-	c->n_any += is_meant(c, orphan);
-	c->n_own += is_meant(c, orphan) && orphan->uid == c->peer->uid;
+	return strcmp(orphan->job_id, params->job_id) == 0 &&
+	       (params->attempt == 0 || params->attempt == (uint64_t)orphan->attempt_num) &&
+	       (!u64_known(params->uid) || params->uid == orphan->uid) &&
+	       service_may_control(peer, orphan->uid);
 }
 
 /* What is another user's by now is not the owner's to end, nor ours in their name. */
@@ -326,60 +310,50 @@ static void signal_one(struct service *s, const struct orphan *orphan, int sig)
 	     "sent by proctor");
 }
 
-static void end_one(void *ctx, struct orphan *orphan)
-{
-	struct cancelling *c = ctx;
-
-	if (!is_meant(c, orphan) || (c->is_for_own && orphan->uid != c->peer->uid))
-		return;
-	if (!orphan->cancelled_boot_ns)
-		orphan->cancelled_boot_ns = clock_boot_ns();
-	signal_one(c->service, orphan, SIGTERM);
-}
-
-static void kill_one(void *ctx, struct orphan *orphan)
-{
-	if (orphan->cancelled_boot_ns &&
-	    clock_boot_ns() - orphan->cancelled_boot_ns >= KILL_AFTER_NS)
-		signal_one(ctx, orphan, SIGKILL);
-}
-
-static void count_cancelled(void *ctx, struct orphan *orphan)
-{
-	*(size_t *)ctx += orphan->cancelled_boot_ns != 0;
-}
-
 /* What has been told to end is looked at until it is gone, with what it has started since. */
 static void on_check(void *ctx)
 {
 	struct service *s = ctx;
+	struct orphan *orphan = NULL;
 	struct err err = ERR_INIT;
-	size_t n = 0;
 
 	service_rescan(s);
 	if (service_look_for_orphans(s, &err) < 0)
 		log_warning("cannot look for orphans now: %s", err.text);
-	orphans_each(s->leftovers.orphans, kill_one, s);
-	orphans_each(s->leftovers.orphans, count_cancelled, &n);
-	if (n > 0)
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		if (!orphan->cancelled_boot_ns)
+			continue;
+		if (clock_boot_ns() - orphan->cancelled_boot_ns >= KILL_AFTER_NS)
+			signal_one(s, orphan, SIGKILL);
 		loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
+	}
 }
 
 int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 			   const struct job_params *params)
 {
-	struct cancelling c = { .service = s, .peer = peer, .params = params };
+	struct orphan *orphan = NULL;
+	size_t n_own = 0,
+	       n_any = 0; /* of the caller's own jobs, of any that the caller may control */
 
 	service_drain_life(s);
-	orphans_each(s->leftovers.orphans, count_one, &c);
-	if (c.n_any == 0)
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		n_any += is_meant(params, peer, orphan);
+		n_own += is_meant(params, peer, orphan) && orphan->uid == peer->uid;
+	}
+	if (n_any == 0)
 		return -ENOENT;
 	if (!s->leftovers.timer)
 		s->leftovers.timer = loop_timer_new(s->loop, on_check, s);
 	if (!s->leftovers.timer)
 		return -ENOMEM;
-	c.is_for_own = c.n_own > 0;
-	orphans_each(s->leftovers.orphans, end_one, &c);
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		if (!is_meant(params, peer, orphan) || (n_own > 0 && orphan->uid != peer->uid))
+			continue;
+		if (!orphan->cancelled_boot_ns)
+			orphan->cancelled_boot_ns = clock_boot_ns();
+		signal_one(s, orphan, SIGTERM);
+	}
 	loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
 	return 0;
 }
