@@ -58,6 +58,22 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 	return r == 0 && clock_boot_ns() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
+struct rpc_client {
+	struct wire wire;
+	pid_t daemon_pid;
+	uid_t daemon_uid;
+	uint64_t timeout_ms;
+	rpc_event_fn *on_event;
+	const char *text_topic;
+	rpc_text_fn *on_text;
+	rpc_answer_fn *on_answer;
+	void *ctx;
+	int text_r; /* what on_text said to the last line that was for it */
+	uint64_t last_id;
+	bool is_dead;		   /* the order of lines is lost: nothing can be asked any more */
+	struct rpc_value *failure; /* the answer to the last call, if that was an error */
+};
+
 /* ---- connecting ---- */
 
 static int connect_patiently(const struct address *address, uint64_t deadline_ns)
@@ -81,7 +97,7 @@ static int connect_patiently(const struct address *address, uint64_t deadline_ns
  * Connects, and makes sure that the listener is root or this user. Waits until
  * the deadline if too many others are waiting. -EPERM, -ETIMEDOUT, errno of connect().
  */
-static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid_t *ret_pid,
+static int wire_connect(struct rpc_client *client, const char *path, uint64_t deadline_ns,
 			struct err *err)
 {
 	CLEANUP(rpc_peer_release) struct rpc_peer peer = { 0 };
@@ -102,8 +118,9 @@ static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid
 		return err_set(err, -EPERM,
 			       "on %s listens uid %u, who is neither root nor this user", path,
 			       (unsigned)peer.uid);
-	*ret_pid = peer.pid;
-	*ret_fd = TAKE_FD(fd);
+	client->daemon_pid = peer.pid;
+	client->daemon_uid = peer.uid;
+	client->wire.fd = TAKE_FD(fd);
 	return 0;
 }
 
@@ -201,21 +218,6 @@ static bool go_to(struct json_cursor *c, const char *key, const char *before, co
 /* Larger than for requests: a report of a job with many processes is one answer. */
 static const struct rpc_value_limits limits = { .max_depth = 256, .max_values = 8000000 };
 
-struct rpc_client {
-	struct wire wire;
-	pid_t daemon_pid;
-	uint64_t timeout_ms;
-	rpc_event_fn *on_event;
-	const char *text_topic;
-	rpc_text_fn *on_text;
-	rpc_answer_fn *on_answer;
-	void *ctx;
-	int text_r; /* what on_text said to the last line that was for it */
-	uint64_t last_id;
-	bool is_dead;		   /* the order of lines is lost: nothing can be asked any more */
-	struct rpc_value *failure; /* the answer to the last call, if that was an error */
-};
-
 /* ---- opening ---- */
 
 static bool is_absent(int r)
@@ -239,8 +241,7 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 		bool is_between = i > 0 && i + 1 < paths.n; /* neither named, nor the system's */
 		struct err why = ERR_INIT;
 
-		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
-				 &why) == 0)
+		if (wire_connect(client, paths.items[i], deadline_ns, &why) == 0)
 			return 0;
 		/* A directory that this user may not enter is somebody else's, as HOME may be. */
 		if (is_between && why.code == -EACCES && lstat(paths.items[i], &st) < 0 &&
@@ -283,11 +284,8 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	client->on_answer = options->on_answer;
 	client->ctx = options->ctx;
 	deadline_ns = wire_deadline(client->timeout_ms);
-	if (options->path)
-		r = wire_connect(options->path, deadline_ns, &client->wire.fd, &client->daemon_pid,
-				 err);
-	else
-		r = find_daemon(client, deadline_ns, err);
+	r = options->path ? wire_connect(client, options->path, deadline_ns, err)
+			  : find_daemon(client, deadline_ns, err);
 	if (options->path && is_absent(r))
 		return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)",
 			       options->path);
@@ -325,11 +323,7 @@ pid_t rpc_client_daemon_pid(const struct rpc_client *client)
 
 uid_t rpc_client_daemon_uid(const struct rpc_client *client)
 {
-	struct rpc_peer peer = { .uid = (uid_t)-1 };
-
-	(void)rpc_peer_read(client->wire.fd, &peer, NULL);
-	free(peer.groups);
-	return peer.uid;
+	return client->daemon_uid;
 }
 
 /* ---- sending ---- */

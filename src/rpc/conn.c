@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "rpc/value.h"
 #include "rpc/server_internal.h"
 
@@ -161,8 +162,7 @@ void conn_render_id(struct buf *b, const char *id)
 	buf_add_char(b, '}');
 }
 
-void conn_render_error(const char *id, int error, const char *sentence, const struct buf *data,
-		       struct buf *ret)
+void conn_render_error(const char *id, int error, const char *sentence, struct buf *ret)
 {
 	enum rpc_code code = rpc_code_of(error);
 	struct json j;
@@ -172,10 +172,6 @@ void conn_render_error(const char *id, int error, const char *sentence, const st
 	json_begin_object(&j);
 	json_key_i64(&j, "code", code);
 	json_key_string(&j, "message", sentence[0] ? sentence : rpc_code_meaning(code));
-	if (data && data->len > 0 && buf_error(data) == 0) {
-		json_key(&j, "data");
-		json_raw(&j, data->data, data->len);
-	}
 	json_end_object(&j);
 	conn_render_id(ret, id);
 }
@@ -220,7 +216,7 @@ void conn_send_error(struct rpc_conn *conn, const char *id, int error, const cha
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
 	conn->server->stats.n_errors++;
-	conn_render_error(id, error, sentence, NULL, &line);
+	conn_render_error(id, error, sentence, &line);
 	conn_send(conn, &line);
 }
 
@@ -302,12 +298,7 @@ static void on_parsed(void *ctx)
 	struct rpc_conn *conn = job->conn;
 
 	if (job->server) {
-		if (job->prev)
-			job->prev->next = job->next;
-		else
-			job->server->jobs = job->next;
-		if (job->next)
-			job->next->prev = job->prev;
+		LIST_REMOVE(job->server->jobs, job, next);
 		job->server->stats.request_bytes -= job->line.len;
 	}
 	buf_release(&job->line);
@@ -326,24 +317,21 @@ static void on_parsed(void *ctx)
 static int parse_aside(struct rpc_conn *conn, struct buf *line)
 {
 	struct parse_job *job = calloc(1, sizeof(*job));
-	struct rpc_server *server;
+	struct rpc_server *server = conn->server;
 
 	if (!job)
 		return -ENOMEM;
-	job->server = conn->server;
+	job->server = server;
 	job->conn = conn;
-	job->max_batch = conn->server->limits.max_batch;
+	job->max_batch = server->limits.max_batch;
 	job->line = *line;
 	job->parsed.line_bytes = line->len;
-	if (loop_queue_work(conn->server->loop, parse, on_parsed, job) < 0) {
+	if (loop_queue_work(server->loop, parse, on_parsed, job) < 0) {
 		free(job); /* the line is still the caller's */
 		return -ENOMEM;
 	}
 	*line = (struct buf)BUF_INIT;
-	server = job->server;
 	job->next = server->jobs;
-	if (server->jobs)
-		server->jobs->prev = job;
 	server->jobs = job;
 	server->stats.request_bytes += job->line.len;
 	conn->parsing = job;

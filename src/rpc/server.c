@@ -261,7 +261,7 @@ static void take_client(struct rpc_server *server, int fd)
 		return;
 	}
 	/* The refusal is one line, which a new socket has room for. */
-	conn_render_error("null", r, err.text, NULL, &line);
+	conn_render_error("null", r, err.text, &line);
 	buf_add_char(&line, '\n');
 	if (send(fd, line.data, line.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		log_debug("a client that is refused cannot be told: %s", strerror(errno));

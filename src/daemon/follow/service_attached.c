@@ -26,11 +26,7 @@
 
 static void drop(struct service *s, struct attached *gone)
 {
-	struct attached **at = &s->attached;
-
-	while (*at != gone)
-		at = &(*at)->next;
-	*at = gone->next;
+	LIST_REMOVE(s->attached, gone, next);
 	loop_fd_close(gone->watch);
 	if (gone->timer)
 		loop_timer_close(gone->timer);

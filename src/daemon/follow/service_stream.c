@@ -106,7 +106,7 @@ static void write_list(struct json *j, const char *key, enum record_list list, c
 static void send_facts(struct stream *st)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct rpc_event *message = NULL;
+	struct message *message = NULL;
 	size_t n_unread = 0;
 	struct json j;
 
@@ -129,10 +129,10 @@ static void send_facts(struct stream *st)
 					    ? rpc_subscriber_waiting(at->line)
 					    : 0;
 	if (buf_error(&out) == 0 && n_unread < USER_UNREAD_BYTES)
-		message = rpc_event_new("runner.facts", clock_wall_ns(), out.data, out.len);
+		message = message_new_event("runner.facts", clock_wall_ns(), out.data, out.len);
 	if (message)
 		rpc_push(st->line, message);
-	rpc_event_unref(message);
+	message_unref(message);
 }
 
 void service_send_facts(struct service *s)
@@ -450,11 +450,7 @@ int method_runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 
 static void drop(struct stream *st)
 {
-	struct stream **at = &st->service->facts.first;
-
-	while (*at != st)
-		at = &(*at)->next;
-	*at = st->next;
+	LIST_REMOVE(st->service->facts.first, st, next);
 	if (st->barrier)
 		st->barrier->stream = NULL;
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);

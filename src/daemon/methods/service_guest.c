@@ -43,10 +43,10 @@ struct guest {
 	uid_t uid;
 	struct log_options copy;   /* its origin, and where the next segment begins */
 	struct log_writer *writer; /* of the last segment; NULL: there was no frame on this line */
-	uint64_t next;		   /* the offset of the frame that it wants next */
+	uint64_t wanted;	   /* the offset of the frame that it is to send next */
 	bool is_over;		   /* it has sent its end */
 	unsigned n_gaps;	   /* before segments of it, on this line */
-	struct guest *next_guest;
+	struct guest *next;
 };
 
 /* The attempt that its copy is of; NULL: nothing of it was read yet, or it is over. */
@@ -104,7 +104,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		n_jobs += jobs[i]->a.uid == peer->uid;
-	for (const struct guest *guest = s->guests.first; guest; guest = guest->next_guest)
+	for (const struct guest *guest = s->guests.first; guest; guest = guest->next)
 		n_jobs += guest->uid == peer->uid && !job_of(guest);
 	if (n_jobs >= MAX_GUESTS_PER_USER)
 		return err_set(err, -EBUSY,
@@ -117,11 +117,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 
 static void forget(struct guest *guest)
 {
-	struct guest **at = &guest->service->guests.first;
-
-	while (*at != guest)
-		at = &(*at)->next_guest;
-	*at = guest->next_guest;
+	LIST_REMOVE(guest->service->guests.first, guest, next);
 	log_writer_free(guest->writer);
 	free(guest);
 }
@@ -146,7 +142,7 @@ static struct guest *find_by_line(const struct service *s, const struct rpc_peer
 	struct guest *guest = s->guests.first;
 
 	while (guest && rpc_subscriber_peer(guest->line) != peer)
-		guest = guest->next_guest;
+		guest = guest->next;
 	return guest;
 }
 
@@ -254,8 +250,8 @@ static int take_frames(struct guest *guest, uint64_t offset, const char *text, b
 			return r; /* else the disk may have no room now, and it waits in memory */
 		*ret_is_news |= frame.type != RECORD_TICK;
 	}
-	if (offset + bytes.len > guest->next)
-		guest->next = offset + bytes.len;
+	if (offset + bytes.len > guest->wanted)
+		guest->wanted = offset + bytes.len;
 	return 0;
 }
 
@@ -318,7 +314,7 @@ static int find_copy(struct guest *guest, const struct rpc_peer *peer, const cha
 		return err_set(err, -EEXIST, "the job is over already");
 	if (r == 0 && !guest->copy.origin.is_copy)
 		return err_set(err, -EEXIST, "the log is here already");
-	guest->next = guest->copy.key_offset;
+	guest->wanted = guest->copy.key_offset;
 	if (r == 0 && guest->copy.origin.uid != peer->uid)
 		return err_set(err, -EEXIST, "the log is another's");
 	if (r != -ENOENT)
@@ -358,7 +354,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	while (r == 0 && before &&
 	       memcmp(&before->copy.origin.id, &guest->copy.origin.id,
 		      sizeof(guest->copy.origin.id)) != 0)
-		before = before->next_guest;
+		before = before->next;
 	if (r == 0 && before && before->uid != peer->uid)
 		r = err_set(err, -EEXIST, "the log is another's");
 	else if (r == 0 && before)
@@ -377,7 +373,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 		free(guest);
 		return r;
 	}
-	guest->next_guest = s->guests.first;
+	guest->next = s->guests.first;
 	s->guests.first = guest;
 	service_look(s);
 	return 0;
@@ -428,7 +424,7 @@ int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	service_write_stream(s, j, service_open_stream(s, call, params.job_id));
 	json_key_bool(j, "counts_calls", counts);
 	if (guest)
-		json_key_u64(j, "from", guest->next);
+		json_key_u64(j, "from", guest->wanted);
 	json_end_object(j);
 	return 0;
 }
@@ -568,7 +564,7 @@ int method_runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_u64(j, "appended", guest->next);
+	json_key_u64(j, "appended", guest->wanted);
 	json_end_object(j);
 	if (!params.end) {
 		if (is_news)

@@ -17,11 +17,8 @@ struct learn_call {
 static void forget_call(void *ctx)
 {
 	struct learn_call *waiting = ctx;
-	struct learn_call **at = &waiting->service->clients.learn_calls;
 
-	while (*at != waiting)
-		at = &(*at)->next;
-	*at = waiting->next;
+	LIST_REMOVE(waiting->service->clients.learn_calls, waiting, next);
 	free(waiting);
 }
 

@@ -15,18 +15,15 @@ struct subscription {
 	struct rpc_subscriber *subscriber;
 	uid_t uid;
 	unsigned topics;
-	struct rpc_event *shown; /* the snapshot that is handed out, as this user sees it */
+	struct message *shown; /* the snapshot that is handed out, as this user sees it */
 	struct subscription *next;
 };
 
 static void on_subscriber_gone(void *ctx)
 {
 	struct subscription *sub = ctx;
-	struct subscription **at = &sub->service->clients.subscriptions;
 
-	while (*at != sub)
-		at = &(*at)->next;
-	*at = sub->next;
+	LIST_REMOVE(sub->service->clients.subscriptions, sub, next);
 	free(sub);
 }
 
@@ -41,8 +38,8 @@ bool service_is_subscribed(const struct service *s, enum topic topic)
 
 /* A snapshot for one user who does not read all: rendered once for all that this user has
  * subscribed. */
-static struct rpc_event *render_shown(struct service *s, const struct event *ev,
-				      struct subscription *of)
+static struct message *render_shown(struct service *s, const struct event *ev,
+				    struct subscription *of)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct json j;
@@ -52,7 +49,8 @@ static struct rpc_event *render_shown(struct service *s, const struct event *ev,
 			return sub->shown;
 	json_init(&j, &out);
 	if (service_write_shown(s, of->uid, &j) == 0 && buf_error(&out) == 0)
-		of->shown = rpc_event_new(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
+		of->shown =
+			message_new_event(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
 	return of->shown;
 }
 
@@ -60,7 +58,7 @@ static struct rpc_event *render_shown(struct service *s, const struct event *ev,
  * server. */
 void service_hand_out(struct service *s, const struct event *ev)
 {
-	struct rpc_event *whole = NULL, *event;
+	struct message *whole = NULL, *event;
 	struct subscription *sub;
 
 	for (sub = s->clients.subscriptions; sub; sub = sub->next) {
@@ -72,8 +70,8 @@ void service_hand_out(struct service *s, const struct event *ev)
 			event = render_shown(s, ev, sub);
 		} else if (service_may_read(s, peer, ev->owner)) {
 			if (!whole)
-				whole = rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json,
-						      ev->len);
+				whole = message_new_event(topic_name(ev->topic), ev->wall_ns,
+							  ev->json, ev->len);
 			event = whole;
 		} else {
 			continue;
@@ -81,9 +79,9 @@ void service_hand_out(struct service *s, const struct event *ev)
 		if (event)
 			rpc_push(sub->subscriber, event);
 	}
-	rpc_event_unref(whole);
+	message_unref(whole);
 	for (sub = s->clients.subscriptions; sub; sub = sub->next)
-		sub->shown = rpc_event_unref(sub->shown);
+		sub->shown = message_unref(sub->shown);
 }
 
 /* Who subscribes again gets more topics on the same connection, and each event once. */

@@ -34,11 +34,8 @@ struct waiter {
 static void forget_waiter(void *ctx)
 {
 	struct waiter *waiter = ctx;
-	struct waiter **at = &waiter->service->clients.waiters;
 
-	while (*at != waiter)
-		at = &(*at)->next;
-	*at = waiter->next;
+	LIST_REMOVE(waiter->service->clients.waiters, waiter, next);
 	if (waiter->timer)
 		loop_timer_close(waiter->timer);
 	free(waiter->job_id);

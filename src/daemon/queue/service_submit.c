@@ -67,12 +67,7 @@ static int check_pressure(const struct service *s, struct err *err)
 
 static void forget(struct submit_task *task)
 {
-	struct submit_task **at = &task->service->starting.submits;
-
-	while (*at && *at != task)
-		at = &(*at)->next;
-	if (*at)
-		*at = task->next;
+	LIST_REMOVE(task->service->starting.submits, task, next);
 	job_spec_release(&task->spec);
 	mask_free(task->mask);
 	if (!task->is_taken)
