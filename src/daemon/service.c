@@ -411,7 +411,7 @@ static void close_service(struct service *s)
 	if (s->watch)
 		jobs = watch_jobs(s->watch, &n);
 	service_close_syscalls(s);
-	service_end_trace(s);
+	service_note_trace(s, true);
 	for (size_t i = 0; i < n; i++)
 		service_end_signals_of(s, jobs[i]);
 	unowned_release(&s->signals.unowned);

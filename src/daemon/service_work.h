@@ -28,7 +28,7 @@ void service_run_queue_soon(struct service *s);
 
 int service_begin_learning(struct service *s, struct err *err);
 
-/* ---- service_estimate.c: what a job will need ---- */
+/* ---- service_estimate.c: what a job will need, and whether it fits ---- */
 
 /* What names a job that is not there yet: a file's text, or a command. */
 struct estimate_params {
@@ -42,8 +42,7 @@ struct estimate_params {
 struct estimate_task {
 	char *file; /* its text; NULL: spec is there already */
 	struct job_spec spec;
-	struct mask
-		*mask; /* of the question; a reference, as the one in force may change meanwhile */
+	struct mask *mask; /* of the question; a reference, as another may be in force meanwhile */
 	struct learning_question question;
 	struct learning_answer answer;
 };
@@ -53,13 +52,9 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 			  const struct estimate_params *params, struct estimate_task **ret,
 			  struct err *err);
 
-/* Both take a struct estimate_task: see struct aside_answer. */
-int estimate_task_work(void *ctx, struct store *store, struct err *err);
-void estimate_task_free(void *ctx); /* NULL is fine */
-
-/* What is asked about a job that is not there yet. All is borrowed. */
-struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
-					   uid_t uid, uint64_t input_bytes);
+/* On any thread; errors name the file so. */
+int estimate_task_parse(struct estimate_task *task, const char *name, struct err *err);
+void estimate_task_free(struct estimate_task *task); /* NULL is fine */
 
 void service_estimate_queued(struct service *s, struct queued *job);
 void service_keep_estimate(struct queued *job, const struct estimate *e);
@@ -68,12 +63,22 @@ void service_keep_estimate(struct queued *job, const struct estimate *e);
  */
 size_t service_estimate_running(struct service *s, size_t max);
 
-/* ---- service_aside.c: calls whose answers take long ---- */
+/* Whether a job with this estimate fits beside those that run. -ENOMEM. */
+int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
+
+/* Why the next sheet of a job waits; NULL: it does not. */
+const char *service_why_held(const struct watched *job);
+
+/* Jobs of which a sheet waits. */
+size_t service_count_held(struct service *s);
+
+/* ---- aside.c: calls whose answers take long ---- */
 
 struct aside_answer {
-	/* On another thread: touches nothing but what is in ctx. */
-	int (*work)(void *ctx, struct store *store, struct err *err);
-	/* In the loop, if that was well: writes the result. */
+	/* On another thread: touches nothing but what is in ctx. Writes the result, one JSON value.
+	 */
+	int (*work)(void *ctx, struct store *store, struct buf *ret_json, struct err *err);
+	/* In the loop, if that was well: writes the result instead; NULL. */
 	int (*write)(void *ctx, struct service *s, struct rpc_call *call, struct err *err);
 	void (*release)(void *ctx);
 };
@@ -82,16 +87,7 @@ struct aside_answer {
 int service_answer_aside(struct service *s, struct rpc_call *call, const struct aside_answer *how,
 			 void *ctx, struct err *err);
 
-/* Whether a job with this estimate fits beside those that run. -ENOMEM. */
-int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
-
-/* ---- service_admit.c: work that has not begun ---- */
-
-/* Why the next sheet of a job waits; NULL: it does not. */
-const char *service_why_held(const struct watched *job);
-
-/* Jobs of which a sheet waits. */
-size_t service_count_held(struct service *s);
+/* ---- service_access.c: which job is meant ---- */
 
 /* What names a job in a call. */
 struct job_params {
@@ -139,6 +135,7 @@ int service_find_attempt(struct service *s, const struct rpc_peer *peer, const c
 
 /* Whether the attempt of a queued job runs. */
 bool service_has_begun(struct service *s, const struct queued *job);
+
 /* ---- service_guest.c ---- */
 
 /*

@@ -32,9 +32,8 @@ void service_end_anomalies(struct service *s);
 bool service_find_evidence(struct service *s, const struct detect_change *change,
 			   const struct watched *job, struct anomaly_evidence *ret);
 
-/* Writes down a trace that has ended. At each tick; and, with its end, when we leave. */
-void service_note_trace(struct service *s);
-void service_end_trace(struct service *s);
+/* At each tick, and when the daemon leaves: records a trace that has ended, or ends it. */
+void service_note_trace(struct service *s, bool is_leaving);
 
 void service_stop_closer(struct service *s); /* until something begins again */
 void service_release_closer(struct service *s);

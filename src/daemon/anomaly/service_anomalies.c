@@ -236,7 +236,7 @@ int service_detect(struct service *s, struct err *err)
 	struct detect_changes changes = { 0 };
 	int r = 0;
 
-	service_note_trace(s);
+	service_note_trace(s, false);
 	if (!s->scan.has_snap)
 		return 0;
 	if (list_usual(s, &usual, &news.n_usual) == 0)

@@ -160,22 +160,13 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 
 /* ---- a trace ---- */
 
-static void keep_trace(struct service *s)
+void service_note_trace(struct service *s, bool is_leaving)
 {
-	service_log_evidence(s, s->anomaly.traced_attempt, s->anomaly.trace.episode,
-			     &s->anomaly.trace.evidence);
-}
+	struct evidence_trace *trace = &s->anomaly.trace;
 
-void service_note_trace(struct service *s)
-{
-	if (evidence_trace_has_ended(&s->anomaly.trace))
-		keep_trace(s);
-}
-
-void service_end_trace(struct service *s)
-{
-	if (evidence_trace_stop(&s->anomaly.trace))
-		keep_trace(s);
+	if (is_leaving ? evidence_trace_stop(trace) : evidence_trace_has_ended(trace))
+		service_log_evidence(s, s->anomaly.traced_attempt, trace->episode,
+				     &trace->evidence);
 }
 
 void service_stop_closer(struct service *s)

@@ -82,14 +82,9 @@ void service_write_context(struct json *j, const struct service *s, const struct
 
 /* From now on the last events are kept. */
 int service_keep_events(struct service *s, struct err *err);
-/* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
-uid_t service_event_owner(uint64_t uid);
 
-/* service_subscribe.c: to its subscribers; and whether a topic has any. */
-void service_hand_out(struct service *s, const struct event *ev);
-bool service_is_subscribed(const struct service *s, enum topic topic);
-
-/* Of a job of this user, see service_event_owner(). What has failed to be written is not told. */
+/* Of a job of this user; U64_UNKNOWN: nobody knows whose it is, and it is for who sees all. What
+ * has failed to be written is not published. */
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json);
 

@@ -116,13 +116,14 @@ struct report_task {
 	enum report_format format;
 	bool only_own; /* runs of its user are what it is compared with */
 	bool sees_all;
-	struct buf out;
 };
 
-static int read_report(void *ctx, struct store *store, struct err *err)
+static int read_report(void *ctx, struct store *store, struct buf *ret_json, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
-	struct report_task *task = ctx;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct report_task *task = ctx;
+	struct json j;
 	int r;
 
 	attempt_init(&a);
@@ -133,37 +134,19 @@ static int read_report(void *ctx, struct store *store, struct err *err)
 		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
 		return r;
-	if (report_write(&a, task->format, &task->out) < 0)
+	if (report_write(&a, task->format, task->format == REPORT_JSON ? ret_json : &text) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the report");
-	if (task->format == REPORT_JSON && task->out.len > 0 &&
-	    task->out.data[task->out.len - 1] == '\n')
-		buf_truncate(&task->out, task->out.len - 1); /* an answer is one line */
+	if (task->format != REPORT_JSON) {
+		json_init(&j, ret_json);
+		json_str(&j, text.data);
+	} else if (ret_json->len > 0 && ret_json->data[ret_json->len - 1] == '\n') {
+		buf_truncate(ret_json, ret_json->len - 1); /* an answer is one line */
+	}
 	return 0;
-}
-
-static int write_report(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
-{
-	const struct report_task *task = ctx;
-
-	(void)s;
-	(void)err;
-	if (task->format == REPORT_JSON)
-		json_raw(rpc_call_result(call), task->out.data, task->out.len);
-	else
-		json_str(rpc_call_result(call), task->out.data);
-	return 0;
-}
-
-static void release_report(void *ctx)
-{
-	struct report_task *task = ctx;
-
-	buf_release(&task->out);
-	free(task);
 }
 
 /* Of a job that ran for a day it takes a third of a second. */
-static const struct aside_answer answer_report = { read_report, write_report, release_report };
+static const struct aside_answer answer_report = { .work = read_report, .release = free };
 
 int method_job_report(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -189,7 +172,6 @@ int method_job_report(void *ctx, struct rpc_call *call, struct err *err)
 		.format = format,
 		.only_own = !service_is_owner(rpc_call_peer(call)),
 		.sees_all = service_reads_all(s, rpc_call_peer(call)),
-		.out = BUF_INIT,
 	};
 	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job.job_id);
 	return service_answer_aside(s, call, &answer_report, task, err);

@@ -36,37 +36,26 @@ static const struct rpc_field fields[] = {
 	{ "latest", RPC_BOOL, offsetof(struct recorded_params, latest), .is_required = false },
 };
 
-static int do_read(void *ctx, struct store *store, struct err *err)
+static int do_read(void *ctx, struct store *store, struct buf *ret_json, struct err *err)
 {
 	struct recorded_task *task = ctx;
+	struct recorded *recorded = &task->recorded;
+	int r = task->read(recorded, store, err);
+	struct json j;
 
-	return task->read(&task->recorded, store, err);
+	if (r == 0) {
+		json_init(&j, ret_json);
+		json_begin_object(&j);
+		json_key(&j, task->name);
+		json_raw(&j, recorded->list.data, recorded->list.len);
+		json_key_u64(&j, "next_ns", recorded->next_wall_ns);
+		json_end_object(&j);
+	}
+	recorded_release(recorded);
+	return r;
 }
 
-static int write_answer(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
-{
-	const struct recorded_task *task = ctx;
-	struct json *j = rpc_call_result(call);
-
-	(void)s;
-	(void)err;
-	json_begin_object(j);
-	json_key(j, task->name);
-	json_raw(j, task->recorded.list.data, task->recorded.list.len);
-	json_key_u64(j, "next_ns", task->recorded.next_wall_ns);
-	json_end_object(j);
-	return 0;
-}
-
-static void release_task(void *ctx)
-{
-	struct recorded_task *task = ctx;
-
-	recorded_release(&task->recorded);
-	free(task);
-}
-
-static const struct aside_answer answer_recorded = { do_read, write_answer, release_task };
+static const struct aside_answer answer_recorded = { .work = do_read, .release = free };
 
 static int answer(struct service *s, struct rpc_call *call, read_fn *read, const char *name,
 		  bool needs_job, struct err *err)

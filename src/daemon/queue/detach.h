@@ -34,8 +34,8 @@ struct detached {
  */
 int detach_runner(const struct detached *d, struct proc_key *ret_key, int *ret_fd, struct err *err);
 
-/* What has become of it: 1: nothing yet. 0, or as above: *fd is closed, and -1. */
-int detach_check(int *fd, struct err *err);
+/* What has become of it within this time: 1: nothing yet. 0, or as above: *fd is closed, and -1. */
+int detach_check(int *fd, int patience_ms, struct err *err);
 
 /*
  * ---- a launcher ----

@@ -512,7 +512,7 @@ int queue_check_start(struct queued *job, struct err *err)
 
 	if (job->start_fd < 0)
 		return 0;
-	r = detach_check(&job->start_fd, err);
+	r = detach_check(&job->start_fd, 0, err);
 	if (r > 0)
 		return r;
 	if (r == 0)
