@@ -41,23 +41,6 @@ static int try_to_open(struct service *s, struct err *err)
 	return 0;
 }
 
-/* What we write to a file that somebody has moved or removed nobody will find. */
-static void leave_replaced(struct service *s)
-{
-	struct stat st;
-
-	if (!s->store)
-		return;
-	if (stat(s->settings.options->paths->db, &st) == 0 && st.st_dev == s->database.device &&
-	    st.st_ino == s->database.inode)
-		return;
-	log_error("%s was removed or replaced: another is made", s->settings.options->paths->db);
-	upkeep_leave(s->upkeep);
-	s->database.record_err = (struct err)ERR_INIT;
-	s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
-	s->store = store_close(s->store);
-}
-
 /* ---- what logs have becomes rows ---- */
 
 /* A batch each minute, and before it when a job has ended or somebody reads the database. One that
@@ -66,11 +49,21 @@ static void leave_replaced(struct service *s)
 
 static int ingest(struct service *s, struct err *err)
 {
+	const char *db = s->settings.options->paths->db;
+	struct stat st;
 	int r;
 
-	leave_replaced(s);
+	/* What is written to a file that somebody has moved or removed nobody will find. */
+	if (s->store && (stat(db, &st) < 0 || st.st_dev != s->database.device ||
+			 st.st_ino != s->database.inode)) {
+		log_error("%s was removed or replaced: another is made", db);
+		upkeep_leave(s->upkeep);
+		s->database.record_err = (struct err)ERR_INIT;
+		s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
+		s->store = store_close(s->store);
+	}
 	r = s->store ? 0 : try_to_open(s, err);
-	if (r < 0 && upkeep_make_room(s->upkeep, s->settings.options->paths->db, r))
+	if (r < 0 && upkeep_make_room(s->upkeep, db, r))
 		r = try_to_open(s, err);
 	if (r < 0) {
 		s->database.err = *err;

@@ -768,28 +768,20 @@ int watch_look(struct watch *w, struct err *err)
 #define UNTOLD_NS UINT64_C(500000000)
 #define CLOCK_TICK_NS UINT64_C(10000000) /* births are told by the kernel's ticks */
 
-/* The last that had begun by then; NULL. */
-static const struct sheet_record *find_begun(const struct attempt *a, uint64_t wall_ns)
-{
-	const struct sheet_record *found = NULL;
-
-	for (size_t i = 0; i < a->n_sheets; i++)
-		if (u64_known(a->sheets[i].started_wall_ns) &&
-		    a->sheets[i].started_wall_ns <= wall_ns + CLOCK_TICK_NS)
-			found = &a->sheets[i];
-	return found;
-}
-
 int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t born_wall_ns)
 {
 	const struct attempt *a = &job->a;
 	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
 	bool is_final = last && last->num >= a->total_sheets;
+	int num = SHEET_NONE; /* of the last that had begun by then */
 
 	if (a->total_sheets <= 1 || !last)
 		return last ? last->num : a->current_sheet;
 	if (!u64_known(born_wall_ns) || (!is_final && born_wall_ns + UNTOLD_NS > w->looked_wall_ns))
 		return SHEET_NONE;
-	last = find_begun(a, born_wall_ns);
-	return last ? last->num : SHEET_NONE;
+	for (size_t i = 0; i < a->n_sheets; i++)
+		if (u64_known(a->sheets[i].started_wall_ns) &&
+		    a->sheets[i].started_wall_ns <= born_wall_ns + CLOCK_TICK_NS)
+			num = a->sheets[i].num;
+	return num;
 }

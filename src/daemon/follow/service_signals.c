@@ -75,14 +75,6 @@ static pid_t runner_of(const struct owner *o)
 
 /* ---- words ---- */
 
-static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
-{
-	size_t n = strnlen(comm, LIFE_COMM_BYTES);
-
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(out, comm + i, n - i);
-}
-
 /* Jobs of other users are not named. */
 static void describe_sender(struct service *s, const struct owner *to, const struct life_event *ev,
 			    struct buf *out)
@@ -95,7 +87,8 @@ static void describe_sender(struct service *s, const struct owner *to, const str
 		return;
 	}
 	buf_printf(out, "sent by %d (", (int)sender->pid);
-	add_comm(out, sender->comm);
+	for (size_t i = 0, n = strnlen(sender->comm, sizeof(sender->comm)); i < n;)
+		i += utf8_add_shown(out, sender->comm + i, n - i);
 	buf_add_char(out, ')');
 	from = find_owner(s, sender->pid, sender->tag);
 	if (!is_known(&from) || uid_of(&from) != uid_of(to))

@@ -32,15 +32,6 @@ static void on_subscriber_gone(void *ctx)
 	free(sub);
 }
 
-static bool is_subscribed(const struct service *s, enum topic topic)
-{
-	const struct subscription *sub = s->clients.subscriptions;
-
-	while (sub && !(sub->topics & topic_bit(topic)))
-		sub = sub->next;
-	return sub != NULL;
-}
-
 /* A snapshot for one user who does not read all: rendered once for all that this user has
  * subscribed. */
 static struct message *render_shown(struct service *s, const struct event *ev,
@@ -115,23 +106,19 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 	hand_out(s, &event);
 }
 
-static enum topic process_event_topic(enum event_type type)
-{
-	static const enum topic topics[] = {
-		[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
-		[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
-		[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
-	};
+static const enum topic process_topics[] = {
+	[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
+	[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
+	[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
+};
 
-	_Static_assert(ARRAY_SIZE(topics) == N_EVENT_TYPES, "each has its topic");
-	return topics[type];
-}
+_Static_assert(ARRAY_SIZE(process_topics) == N_EVENT_TYPES, "each has its topic");
 
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
 			  uint64_t uid)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	enum topic topic = process_event_topic(ev->type);
+	enum topic topic = process_topics[ev->type];
 	struct json j;
 
 	json_init(&j, &out);
@@ -229,7 +216,11 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 
 void service_tell_snapshot(struct service *s)
 {
-	if (is_subscribed(s, TOPIC_SNAPSHOT))
+	const struct subscription *sub = s->clients.subscriptions;
+
+	while (sub && !(sub->topics & topic_bit(TOPIC_SNAPSHOT)))
+		sub = sub->next;
+	if (sub)
 		service_publish(s, TOPIC_SNAPSHOT, s->scan.snap.wall_ns, geteuid(),
 				service_snapshot_json(s));
 }
@@ -259,37 +250,20 @@ static const struct rpc_field events_fields[] = {
 	{ "job_id", RPC_STRING, offsetof(struct events_params, job_id), .is_required = false },
 };
 
-/* In a JSON text a quote that is not escaped is never inside a string: so this is the member. */
-static bool names_job(const struct event *ev, const char *job_id)
+static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
+			 const struct events_params *params, const struct event *ev)
 {
 	char member[JOB_ID_MAX + 16];
 	int n;
 
-	n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", job_id);
+	if (!service_may_read(s, peer, ev->owner) || u64_to_seconds(ev->wall_ns) < params->since)
+		return false;
+	if (!params->job_id)
+		return true;
+	/* In a JSON text a quote that is not escaped is never inside a string: so this is the
+	 * member. */
+	n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", params->job_id);
 	return memmem(ev->json, ev->len, member, (size_t)n) != NULL;
-}
-
-static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
-			 const struct events_params *params, const struct event *ev)
-{
-	return service_may_read(s, peer, ev->owner) &&
-	       !(u64_to_seconds(ev->wall_ns) < params->since) &&
-	       (!params->job_id || names_job(ev, params->job_id));
-}
-
-/* The newest so many, told oldest first: the first of them. NULL: there are none. */
-static const struct event *find_first(const struct service *s, const struct rpc_peer *peer,
-				      const struct events_params *params)
-{
-	const struct event *ev = recent_newest(s->clients.recent), *first = NULL;
-
-	for (size_t n = 0; ev && n < params->limit; ev = recent_older(ev)) {
-		if (!is_asked_for(s, peer, params, ev))
-			continue;
-		first = ev;
-		n++;
-	}
-	return first;
 }
 
 int method_daemon_events(void *ctx, struct rpc_call *call, struct err *err)
@@ -298,15 +272,22 @@ int method_daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct events_params params = { .limit = DEFAULT_LIMIT };
 	struct json *j = rpc_call_result(call);
-	const struct event *ev;
+	const struct event *first = NULL;
+	size_t n = 0;
 	int r = rpc_call_read(call, events_fields, ARRAY_SIZE(events_fields), &params, err);
 
 	if (r == 0 && params.job_id && !job_id_is_valid(params.job_id))
 		r = err_set(err, -EINVAL, "'job_id' is not the id of a job");
 	if (r < 0)
 		return r;
+	for (const struct event *ev = recent_newest(s->clients.recent); ev && n < params.limit;
+	     ev = recent_older(ev))
+		if (is_asked_for(s, peer, &params, ev)) {
+			first = ev;
+			n++;
+		}
 	json_begin_array(j);
-	for (ev = find_first(s, peer, &params); ev; ev = recent_newer(ev))
+	for (const struct event *ev = first; ev; ev = recent_newer(ev))
 		if (is_asked_for(s, peer, &params, ev))
 			json_raw(j, ev->json, ev->len);
 	json_end_array(j);

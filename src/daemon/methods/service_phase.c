@@ -167,11 +167,6 @@ void service_write_marks(struct service *s)
 	write_down(s);
 }
 
-static void forget_call(void *ctx)
-{
-	((struct waiting_mark *)ctx)->call = NULL;
-}
-
 static int check_share(const struct phase_marks *p, uint64_t uid, struct err *err)
 {
 	size_t n = 0;
@@ -222,6 +217,11 @@ static void write_soon(struct phase_marks *p)
 {
 	p->since_boot_ns = clock_boot_ns();
 	loop_timer_set(p->timer, GATHER_MS, 0);
+}
+
+static void forget_call(void *ctx)
+{
+	((struct waiting_mark *)ctx)->call = NULL;
 }
 
 static int add_mark(struct service *s, struct rpc_call *call, const struct watched *job,

@@ -287,29 +287,24 @@ size_t service_count_held(struct service *s)
 /* ---- with what the job is expected to need ---- */
 
 /* Who is let in waits as the pressure says, and hears of that. */
-static void write_room(struct json *j, const struct pressure *pressure, const struct estimate *e,
-		       const struct admit_answer *a)
-{
-	bool is_held = a->decision == ADMIT && a->delay_seconds > 0;
-
-	json_begin_object(j);
-	json_key_string(j, "answer", admit_name(is_held ? ADMIT_DELAY : a->decision));
-	json_key_u64(j, "delay_seconds", a->is_for_good ? U64_UNKNOWN : a->delay_seconds);
-	json_key_string(j, "pressure_level", pressure_name(pressure->level));
-	json_key_string(j, "reason", is_held ? pressure->reason : a->reason);
-	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
-	json_key_f64(j, "headroom_mb", a->headroom_mb);
-	json_end_object(j);
-}
-
 static int judge(struct service *s, struct rpc_call *call, const struct estimate *e,
 		 struct err *err)
 {
-	struct admit_answer answer;
+	struct json *j = rpc_call_result(call);
+	struct admit_answer a;
+	bool is_held;
 
-	if (service_judge_room(s, e, &answer) < 0)
-		return err_set(err, -ENOMEM, "no memory left to tell");
-	write_room(rpc_call_result(call), &s->pressure, e, &answer);
+	if (service_judge_room(s, e, &a) < 0)
+		return err_set(err, -ENOMEM, "no memory left to answer");
+	is_held = a.decision == ADMIT && a.delay_seconds > 0;
+	json_begin_object(j);
+	json_key_string(j, "answer", admit_name(is_held ? ADMIT_DELAY : a.decision));
+	json_key_u64(j, "delay_seconds", a.is_for_good ? U64_UNKNOWN : a.delay_seconds);
+	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
+	json_key_string(j, "reason", is_held ? s->pressure.reason : a.reason);
+	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
+	json_key_f64(j, "headroom_mb", a.headroom_mb);
+	json_end_object(j);
 	return 0;
 }
 
@@ -382,12 +377,10 @@ int method_admit(void *ctx, struct rpc_call *call, struct err *err)
 
 static struct admit_running describe(double rss_mb, const struct estimate *e, double age_seconds)
 {
-	return (struct admit_running){
-		.rss_mb = rss_mb,
-		.estimated_peak_mb = e->peak_rss_mb,
-		.estimated_wall_seconds = e->wall_seconds,
-		.age_seconds = age_seconds,
-	};
+	return (struct admit_running){ .rss_mb = rss_mb,
+				       .estimated_peak_mb = e->peak_rss_mb,
+				       .estimated_wall_seconds = e->wall_seconds,
+				       .age_seconds = age_seconds };
 }
 
 int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret)

@@ -205,24 +205,14 @@ static void on_synced(void *ctx, int r, const struct err *err)
 	free(ctx);
 }
 
-/* On another thread: a disk takes its time. */
-static void sync_start(struct service *s, const struct queued *job)
-{
-	char path[QUEUE_PATH_BYTES];
-	struct aside_task task = {
-		.uid = job->uid, .work = sync_folder, .done = on_synced, .is_store_optional = true
-	};
-
-	queued_path(job, path);
-	task.ctx = strdup(path);
-	if (!task.ctx || aside_add(s->starting.submitter, &task, NULL) < 0)
-		free(task.ctx);
-}
-
 /* True: it has. Else it may be gone from the queue. */
 static bool start_job(struct service *s, struct queued *job)
 {
-	char folder[PATH_BYTES + 16];
+	char folder[PATH_BYTES + 16], path[QUEUE_PATH_BYTES];
+	/* On another thread: a disk takes its time. */
+	struct aside_task sync = {
+		.uid = job->uid, .work = sync_folder, .done = on_synced, .is_store_optional = true
+	};
 	struct err err = ERR_INIT;
 	int r;
 
@@ -234,7 +224,10 @@ static bool start_job(struct service *s, struct queued *job)
 		return false;
 	}
 	log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
-	sync_start(s, job);
+	queued_path(job, path);
+	sync.ctx = strdup(path);
+	if (!sync.ctx || aside_add(s->starting.submitter, &sync, NULL) < 0)
+		free(sync.ctx);
 	if (job->start_fd >= 0)
 		service_run_queue_soon(s); /* to hear what has become of it */
 	return true;
