@@ -178,18 +178,6 @@ static void batch_end_requests(struct rpc_conn *conn)
 	batch_settle(conn, batch);
 }
 
-static void batch_add(struct rpc_conn *conn, struct batch *batch, struct buf *answer)
-{
-	size_t before = batch->line.len;
-
-	if (answer->len == 0)
-		return;
-	buf_add_char(&batch->line, before == 0 ? '[' : ',');
-	buf_add(&batch->line, answer->data, answer->len);
-	conn->batch_bytes += batch->line.len - before;
-	conn_count(conn);
-}
-
 /* ---- answers ---- */
 
 /* The call is over: its answer is sent, or waits for those of its batch. */
@@ -212,8 +200,13 @@ static void finish(struct rpc_call *call, int error, const struct err *err)
 	}
 	conn->server->stats.n_errors += error < 0 || r < 0;
 	call_free(call);
+	if (batch && answer.len > 0) {
+		buf_add_char(&batch->line, used == 0 ? '[' : ',');
+		buf_add(&batch->line, answer.data, answer.len);
+		conn->batch_bytes += batch->line.len - used;
+		conn_count(conn);
+	}
 	if (batch) {
-		batch_add(conn, batch, &answer);
 		batch->n_open--;
 		batch_settle(conn, batch);
 	} else if (answer.len > 0) {

@@ -76,23 +76,6 @@ struct rpc_client {
 
 /* ---- connecting ---- */
 
-static int connect_patiently(const struct address *address, uint64_t deadline_ns)
-{
-	for (;;) {
-		int fd = address_connect(address);
-		uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
-
-		/* A Unix socket does not say when there is room among those who wait. */
-		if (fd != -EAGAIN && fd != -EINTR)
-			return fd;
-		if (now_ns >= deadline_ns)
-			return -ETIMEDOUT;
-		if (deadline_ns - now_ns < ns)
-			ns = deadline_ns - now_ns;
-		nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
-	}
-}
-
 /*
  * Connects, and makes sure that the listener is root or this user. Waits until
  * the deadline if too many others are waiting. -EPERM, -ETIMEDOUT, errno of connect().
@@ -108,7 +91,16 @@ static int wire_connect(struct rpc_client *client, const char *path, uint64_t de
 	r = address_of_path(path, &address, err);
 	if (r < 0)
 		return r;
-	fd = connect_patiently(&address, deadline_ns);
+	/* A Unix socket does not say when there is room among those who wait. */
+	while ((fd = address_connect(&address)) == -EAGAIN || fd == -EINTR) {
+		uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
+
+		if (now_ns >= deadline_ns)
+			return err_set(err, -ETIMEDOUT, "cannot connect to %s: %s", path,
+				       strerror(ETIMEDOUT));
+		ns = deadline_ns - now_ns < ns ? deadline_ns - now_ns : ns;
+		nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+	}
 	if (fd < 0)
 		return err_set(err, fd, "cannot connect to %s: %s", path, strerror(-fd));
 	r = rpc_peer_read(fd, &peer, err);
@@ -147,38 +139,26 @@ static int wire_write(struct wire *w, const char *bytes, size_t n, uint64_t dead
 	return 0;
 }
 
-/* At least one byte. */
-static int wire_fill(struct wire *w, uint64_t deadline_ns)
-{
-	for (;;) {
-		ssize_t n = recv(w->fd, w->chunk, sizeof(w->chunk), MSG_DONTWAIT);
-		int r = 0;
-
-		if (n > 0) {
-			w->bytes = w->chunk;
-			w->n_bytes = (size_t)n;
-			return 0;
-		}
-		if (n == 0)
-			return -ECONNRESET;
-		if (errno == EAGAIN)
-			r = wait_for(w->fd, POLLIN, deadline_ns);
-		else if (errno != EINTR)
-			r = -errno;
-		if (r < 0)
-			return r;
-	}
-}
-
 /* The next line, valid until the next call. -ETIMEDOUT, -ECONNRESET: it has ended, -EMSGSIZE. */
 static int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_t *ret_len)
 {
 	for (;;) {
 		int r = lines_next(&w->lines, &w->bytes, &w->n_bytes, ret_line, ret_len);
+		ssize_t n;
 
 		if (r != 0)
 			return r < 0 ? r : 0;
-		r = wire_fill(w, deadline_ns);
+		n = recv(w->fd, w->chunk, sizeof(w->chunk), MSG_DONTWAIT);
+		if (n > 0) {
+			w->bytes = w->chunk;
+			w->n_bytes = (size_t)n;
+		} else if (n == 0) {
+			r = -ECONNRESET;
+		} else if (errno == EAGAIN) {
+			r = wait_for(w->fd, POLLIN, deadline_ns);
+		} else if (errno != EINTR) {
+			r = -errno;
+		}
 		if (r < 0)
 			return r;
 	}
@@ -440,16 +420,21 @@ static bool hand_on_answer(struct rpc_client *client, const struct rpc_value *me
 	return true;
 }
 
-static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadline_ns,
-			struct rpc_value **ret, struct err *err)
+int rpc_client_call(struct rpc_client *client, const char *method, const char *params,
+		    struct rpc_value **ret, struct err *err)
 {
-	for (;;) {
+	uint64_t deadline_ns = wire_deadline(client->timeout_ms), id = ++client->last_id;
+	int r;
+
+	client->failure = rpc_value_free(client->failure);
+	r = send_request(client, id, method, params, deadline_ns, err);
+	while (r == 0) {
 		struct rpc_value *message = NULL, *result;
 		const struct rpc_value *its_id, *error;
-		int r = read_message(client, deadline_ns, &message, err);
 
+		r = read_message(client, deadline_ns, &message, err);
 		if (r < 0)
-			return r;
+			break;
 		its_id = rpc_value_get(message, "id");
 		error = rpc_value_get(message, "error");
 		/* An error without an id is about our request too: only one is under way. */
@@ -475,21 +460,9 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 		rpc_value_free(message);
 		/* Lines may come for ever without the one that is awaited. */
 		if (clock_boot_ns() >= deadline_ns)
-			return fail(client, -ETIMEDOUT, err);
+			r = fail(client, -ETIMEDOUT, err);
 	}
-}
-
-int rpc_client_call(struct rpc_client *client, const char *method, const char *params,
-		    struct rpc_value **ret, struct err *err)
-{
-	uint64_t deadline_ns = wire_deadline(client->timeout_ms), id = ++client->last_id;
-	int r;
-
-	client->failure = rpc_value_free(client->failure);
-	r = send_request(client, id, method, params, deadline_ns, err);
-	if (r < 0)
-		return r;
-	return await_answer(client, id, deadline_ns, ret, err);
+	return r;
 }
 
 int rpc_client_ask(struct rpc_client *client, const char *method, const char *params,

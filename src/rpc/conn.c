@@ -102,14 +102,20 @@ static size_t holds_replies(const struct rpc_conn *conn, uint64_t *ret_since_ns)
 	return conn->counted_unread_bytes;
 }
 
-/* How much all connections of one user hold of such things. */
-static size_t sum_of_user(const struct rpc_server *server, uid_t uid, holds_fn *holds)
+static size_t holds_events(const struct rpc_conn *conn, uint64_t *ret_since_ns)
+{
+	*ret_since_ns = conn->written_ns;
+	return outbox_event_bytes(&conn->out);
+}
+
+/* How much all connections of one user, or (NULL) of all, hold of such things. */
+static size_t sum_of_user(const struct rpc_server *server, const uid_t *uid, holds_fn *holds)
 {
 	uint64_t since_ns;
 	size_t sum = 0;
 
 	for (size_t i = 0; i < server->n_conns; i++)
-		if (server->conns[i]->peer.uid == uid)
+		if (!uid || server->conns[i]->peer.uid == *uid)
 			sum += holds(server->conns[i], &since_ns);
 	return sum;
 }
@@ -123,7 +129,7 @@ static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 	size_t most = 0;
 
 	for (size_t i = 0; i < server->n_conns; i++) {
-		size_t sum = sum_of_user(server, server->conns[i]->peer.uid, holds);
+		size_t sum = sum_of_user(server, &server->conns[i]->peer.uid, holds);
 
 		if (sum > most) {
 			most = sum;
@@ -139,9 +145,7 @@ static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 	return oldest;
 }
 
-/* If more is held than allowed: of the user who holds the most, the connections that have held it
- * the longest are dropped. */
-static void conn_shed(struct rpc_server *server)
+void conn_shed(struct rpc_server *server)
 {
 	struct rpc_conn *conn;
 
@@ -151,6 +155,10 @@ static void conn_shed(struct rpc_server *server)
 	while (server->stats.request_bytes > server->limits.max_all_request_bytes &&
 	       (conn = find_oldest(server, holds_half_line)))
 		conn_drop(conn, "too many long requests at once, and its has taken the longest");
+	/* A snapshot of thousands of processes at every tick, and each stuck in another one. */
+	while (sum_of_user(server, NULL, holds_events) > server->limits.max_all_unread_bytes &&
+	       (conn = find_oldest(server, holds_events)))
+		conn_drop(conn, "too many events wait, and it has read nothing for the longest");
 }
 
 /* ---- sending ---- */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/macros.h"
 
 /* ---- messages ---- */
 
@@ -56,32 +57,17 @@ void message_unshare(struct message *m)
 	m->fd = NOT_TO_BE_SHARED;
 }
 
-size_t message_held_bytes(const struct message *m)
-{
-	return m->fd >= 0 ? 2 * m->len : m->len;
-}
-
-static int message_queue_grow(struct message_queue *q)
-{
-	size_t cap = q->cap ? q->cap * 2 : 4;
-	struct message **items = calloc(cap, sizeof(*items));
-
-	if (!items)
-		return -ENOMEM;
-	for (size_t i = 0; i < q->n; i++)
-		items[i] = q->items[(q->first + i) % q->cap];
-	free(q->items);
-	q->items = items;
-	q->first = 0;
-	q->cap = cap;
-	return 0;
-}
-
 static int message_queue_push(struct message_queue *q, struct message *m)
 {
-	if (q->n == q->cap && message_queue_grow(q) < 0) {
-		message_unref(m);
-		return -ENOMEM;
+	size_t cap = q->cap;
+
+	if (q->n == cap) {
+		if (ARRAY_RESERVE(q->items, q->cap, q->n + 1) < 0) {
+			message_unref(m);
+			return -ENOMEM;
+		}
+		/* It has doubled at least: those at its beginning go behind the others. */
+		memcpy(q->items + cap, q->items, q->first * sizeof(struct message *));
 	}
 	q->items[(q->first + q->n++) % q->cap] = m;
 	q->bytes += m->len;
@@ -200,6 +186,22 @@ bool outbox_is_empty(const struct outbox *o)
 struct message *outbox_half_written(const struct outbox *o)
 {
 	return o->n_writing > 0 && o->written > 0 ? o->writing[0].message : NULL;
+}
+
+static size_t part_of(const struct message *m)
+{
+	return (m->fd >= 0 ? 2 * m->len : m->len) / m->n_refs;
+}
+
+size_t outbox_event_bytes(const struct outbox *o)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < o->n_writing; i++)
+		sum += o->writing[i].is_reply ? 0 : part_of(o->writing[i].message);
+	for (size_t i = 0; i < o->events.n; i++)
+		sum += part_of(o->events.items[(o->events.first + i) % o->events.cap]);
+	return sum;
 }
 
 bool outbox_is_full(const struct outbox *o)

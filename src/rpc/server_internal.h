@@ -138,7 +138,6 @@ struct rpc_server {
 	struct loop_timer *accept_timer; /* after there was no file descriptor left */
 	struct loop_soon *settle_soon;
 	struct loop_timer *sweep_timer;
-	uint64_t n_sweeps;
 	size_t settle_from; /* whose turn it is in on_settle() */
 	bool is_sweeping;
 	bool was_crowded;     /* since memory was last given back */
@@ -170,6 +169,10 @@ bool conn_has_hung_up(const struct rpc_conn *conn);
 
 /* A bound was passed: whatever waits is given up now, and the connection is closed soon. */
 void conn_drop(struct rpc_conn *conn, const char *why);
+
+/* If more is held than allowed: of the user who holds the most, the connections that have held it
+ * the longest are dropped. */
+void conn_shed(struct rpc_server *server);
 
 /* Sends a line, which is used up. */
 void conn_send(struct rpc_conn *conn, struct buf *line);
