@@ -317,28 +317,22 @@ void service_end_anomalies(struct service *s)
 			record_change(s, &changes.items[i]);
 }
 
-/* The kernel may know its process by the pid alone. */
-static struct proc_event *find_exit(struct service *s, const struct proc_key *key)
-{
-	for (size_t i = 0; i < s->anomaly.n_exits; i++) {
-		const struct proc_key *known = &s->anomaly.exits[i].key;
-
-		if (known->pid == key->pid &&
-		    (known->start_ticks == key->start_ticks || !u64_known(known->start_ticks) ||
-		     !u64_known(key->start_ticks)))
-			return &s->anomaly.exits[i];
-	}
-	return NULL;
-}
-
-/* Of those that there is no room for it is seen by looking. */
+/* The kernel may know its process by the pid alone. Of those that there is no room for it is seen
+ * by looking. */
 void service_note_exit(struct service *s, const struct proc_key *key, uint64_t wall_ns)
 {
-	struct proc_event *ev = find_exit(s, key);
+	for (size_t i = 0; i < s->anomaly.n_exits; i++) {
+		struct proc_key *known = &s->anomaly.exits[i].key;
 
-	if (ev && u64_known(key->start_ticks))
-		ev->key = *key;
-	if (!ev && detect_follows(s->detect, key->pid) && s->anomaly.n_exits < SERVICE_MAX_EXITS)
+		if (known->pid != key->pid ||
+		    (known->start_ticks != key->start_ticks && u64_known(known->start_ticks) &&
+		     u64_known(key->start_ticks)))
+			continue;
+		if (u64_known(key->start_ticks))
+			*known = *key;
+		return;
+	}
+	if (detect_follows(s->detect, key->pid) && s->anomaly.n_exits < SERVICE_MAX_EXITS)
 		s->anomaly.exits[s->anomaly.n_exits++] = (struct proc_event){
 			.wall_ns = wall_ns, .key = *key, .type = EVENT_EXIT, .status = { -1, -1 }
 		};

@@ -66,13 +66,6 @@ static void on_root_gone(void *ctx)
 	loop_timer_set(at->timer, CHECK_MS, 0);
 }
 
-static bool root_lives(const struct attached *at)
-{
-	struct pollfd p = { .fd = at->pidfd, .events = POLLIN };
-
-	return at->pidfd >= 0 && poll(&p, 1, 0) == 0;
-}
-
 /* ---- following ---- */
 
 static void on_check(void *ctx);
@@ -470,13 +463,14 @@ int service_settle_attached(struct service *s, struct err *err)
 		service_drain_life(s); /* the last of its ends may wait there */
 	for (struct attached *at = s->attached; at; at = next) {
 		struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
+		struct pollfd root = { .fd = at->pidfd, .events = POLLIN }; /* once it is gone */
 		int ended = 0;
 
 		next = at->next;
 		/* By the look that was just taken; one from before it was attached says nothing. */
 		if (job && (!s->store || !s->scan.has_snap || !at->is_recalled ||
 			    job->point.wall_ns != s->scan.snap.wall_ns || job->n_living > 0 ||
-			    root_lives(at)))
+			    (at->pidfd >= 0 && poll(&root, 1, 0) == 0)))
 			continue;
 		if (job)
 			ended = write_end(s, at, job, err);

@@ -188,8 +188,6 @@ static void recall_some(struct service *s)
 {
 	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
 
-	if (s->store && s->leftovers.n_recalled != s->database.n_opened)
-		recall(s);
 	while (s->leftovers.n_lost_left > 0 && clock_boot_ns() < until_ns) {
 		const struct attempt *a = &s->leftovers.lost.items[--s->leftovers.n_lost_left];
 		struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
@@ -278,6 +276,8 @@ int service_look_for_orphans(struct service *s, struct err *err)
 		s->leftovers.n_reaped++;
 	if (!s->scan.has_snap)
 		return 0;
+	if (s->store && s->leftovers.n_recalled != s->database.n_opened)
+		recall(s);
 	recall_some(s);
 	if (orphans_look(s->leftovers.orphans, &s->scan.snap, &ops, s) < 0)
 		return err_set(err, -ENOMEM, "no memory left to follow orphans");
