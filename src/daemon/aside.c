@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "daemon/service_work.h"
+#include "daemon/methods/methods.h"
 
 #define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
 

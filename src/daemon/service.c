@@ -24,7 +24,6 @@
 #include "daemon/methods/methods.h"
 #include "daemon/notify.h"
 #include "daemon/service_internal.h"
-#include "daemon/service_work.h"
 
 /* ---- signals ---- */
 

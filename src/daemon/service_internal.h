@@ -180,9 +180,8 @@ struct service_leftovers {
 
 /* Clients that wait or follow. */
 struct service_clients {
-	struct waiter *waiters;		/* clients that wait for the end of a job */
-	struct learn_call *learn_calls; /* clients that wait for an analysis */
-	struct recent *recent;		/* the last events */
+	struct waiter *waiters; /* that wait for the end of a job, or for an analysis */
+	struct recent *recent;	/* the last events */
 	struct subscription *subscriptions;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
 	bool has_snapshot_json;	  /* and not of the one before */

@@ -14,7 +14,6 @@
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 /* ---- when a job ends ---- */
 

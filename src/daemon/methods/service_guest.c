@@ -23,7 +23,6 @@
 #include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 #include "log/log.h"
 #include "model/record.h"
 

@@ -10,7 +10,6 @@
 #include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 #include "report/report.h"
 
 static void write_job(struct json *j, const struct watched *job)

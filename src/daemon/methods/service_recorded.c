@@ -5,7 +5,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 /*
  * What was recorded of jobs, for those who may not read the database itself.

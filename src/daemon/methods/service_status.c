@@ -6,7 +6,6 @@
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 static void write_rungs(struct json *j, const char *key, const struct service *s, bool are_reasons)
 {

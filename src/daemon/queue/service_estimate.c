@@ -13,7 +13,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 /* What is asked about a job that is not there yet. All is borrowed. */
 static struct learning_question ask_about(const struct service *s, const struct job_spec *spec,

@@ -11,7 +11,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {

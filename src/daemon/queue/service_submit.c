@@ -16,7 +16,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 #include "daemon/queue/user.h"
 
 struct submit_task {
