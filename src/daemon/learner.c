@@ -44,13 +44,7 @@ struct learner {
 
 void learn_plan_begin(struct learn_plan *p, unsigned interval_minutes, uint64_t now_ns)
 {
-	*p = (struct learn_plan){ .since_ns = now_ns };
-	learn_plan_set_interval(p, interval_minutes);
-}
-
-void learn_plan_set_interval(struct learn_plan *p, unsigned interval_minutes)
-{
-	p->interval_ns = interval_minutes * MINUTE_NS;
+	*p = (struct learn_plan){ interval_minutes * MINUTE_NS, .since_ns = now_ns };
 }
 
 uint64_t learn_plan_wait_ns(const struct learn_plan *p, uint64_t now_ns)
@@ -146,7 +140,7 @@ static void begin_wanted(struct learner *l);
 static void on_done(void *ctx)
 {
 	struct learner *l = ctx;
-	const struct learner_listener *listener = &l->options.listener;
+	const struct learner_options *to = &l->options;
 	struct work *work = &l->work;
 	bool has_failed = work->r < 0;
 
@@ -160,10 +154,9 @@ static void on_done(void *ctx)
 				log_info("the runs can be analysed again");
 		}
 		for (size_t i = 0; !has_failed && i < work->n_changes; i++)
-			listener->on_news(listener->ctx, work->changes[i].pattern,
-					  work->changes[i].uid);
-		listener->on_analysis(listener->ctx, l->n_begun, has_failed ? NULL : &work->learned,
-				      &work->err);
+			to->on_news(to->ctx, work->changes[i].pattern, work->changes[i].uid);
+		to->on_analysis(to->ctx, l->n_begun, has_failed ? NULL : &work->learned,
+				&work->err);
 		plan_analysis(l);
 	} else if (!l->is_leaving) {
 		if (has_failed && !l->cannot_catch_up)
@@ -234,7 +227,7 @@ struct learner *learner_new(const struct learner_options *options)
 void learner_set(struct learner *l, unsigned interval_minutes, size_t min_jobs)
 {
 	l->options.min_jobs = min_jobs;
-	learn_plan_set_interval(&l->plan, interval_minutes);
+	l->plan.interval_ns = interval_minutes * MINUTE_NS;
 	plan_analysis(l);
 }
 

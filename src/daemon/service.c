@@ -282,16 +282,6 @@ static int repeat(struct service *s, loop_fn *fn, uint64_t ms, struct err *err)
 #define FILES_TO_SERVE 80
 #define FILES_WANTED 4096
 
-/* Root may raise even the hard limit. ret: as it was, for the runners that we start. */
-static void raise_file_limit(struct rlimit *ret)
-{
-	const struct rlimit wanted = { FILES_WANTED, FILES_WANTED };
-
-	file_limit_raise(ret);
-	if (ret->rlim_max < FILES_WANTED)
-		(void)setrlimit(RLIMIT_NOFILE, &wanted);
-}
-
 /* A daemon that cannot open another file answers nobody, not even who wants it to stop. */
 static int check_files(const struct service *s, struct err *err)
 {
@@ -316,10 +306,12 @@ static int check_files(const struct service *s, struct err *err)
 static int open_service(struct service *s, struct err *err)
 {
 	const struct timespec pause = { 0, QUEUE_PAUSE_NS };
+	const struct rlimit wanted = { FILES_WANTED, FILES_WANTED };
 	int r = path_make_dir(s->settings.options->paths->state_dir, err);
-	struct rlimit files;
 
-	raise_file_limit(&files);
+	file_limit_raise(&s->starting.files);
+	if (s->starting.files.rlim_max < FILES_WANTED) /* root may raise even the hard limit */
+		(void)setrlimit(RLIMIT_NOFILE, &wanted);
 	if (r == 0)
 		r = make_parts(s, err);
 	if (r < 0)
@@ -350,7 +342,6 @@ static int open_service(struct service *s, struct err *err)
 	}
 	if (r < 0)
 		return r;
-	queue_set_file_limit(s->queue, &files);
 	r = service_begin_learning(s, err);
 	if (r < 0)
 		return r;

@@ -161,6 +161,7 @@ struct service_watching {
 struct service_starting {
 	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
+	struct rlimit files;		/* for runners: as we found it */
 	bool is_queue_gone;		/* the same of its folder */
 	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
 	struct submit_task *submits;	/* that it has, or will have */

@@ -50,7 +50,7 @@ int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
 
 /* Those that wait, at once: somebody is about to read the record. */
-void service_write_marks(struct service *s);
+loop_fn service_write_marks;
 
 struct phase_marks {
 	struct loop_timer *timer;

@@ -114,8 +114,11 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 
 /* ---- the list of them ---- */
 
-static void forget(struct guest *guest)
+/* Also when its line has hung up. */
+static void forget(void *ctx)
 {
+	struct guest *guest = ctx;
+
 	LIST_REMOVE(guest->service->guests.first, guest, next);
 	log_writer_free(guest->writer);
 	free(guest);
@@ -143,11 +146,6 @@ static struct guest *find_by_line(const struct service *s, const struct rpc_peer
 	while (guest && rpc_subscriber_peer(guest->line) != peer)
 		guest = guest->next;
 	return guest;
-}
-
-static void on_hung_up(void *ctx)
-{
-	forget(ctx);
 }
 
 void service_tend_guests(struct service *s)
@@ -366,7 +364,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	if (r == 0 && guest->copy.first_index == 0) /* else it sends what is missing */
 		r = take_frames(guest, params->offset, params->frames, &is_news, err);
 	if (r == 0)
-		r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+		r = rpc_call_subscribe(call, forget, guest, &guest->line, err);
 	if (r < 0) {
 		log_writer_free(guest->writer);
 		free(guest);

@@ -132,7 +132,7 @@ static void finish_all(struct service *s, const struct phase_mark *marks, int r,
 	}
 }
 
-static void write_down(void *ctx)
+void service_write_marks(void *ctx)
 {
 	CLEANUP(free_ptr) struct phase_mark *marks = NULL;
 	struct service *s = ctx;
@@ -160,11 +160,6 @@ static void write_down(void *ctx)
 		loop_timer_set(p->timer, GATHER_MS, 0);
 	else
 		finish_all(s, marks, r, &err);
-}
-
-void service_write_marks(struct service *s)
-{
-	write_down(s);
 }
 
 static int check_share(const struct phase_marks *p, uint64_t uid, struct err *err)
@@ -270,7 +265,7 @@ int service_open_phases(struct service *s, struct err *err)
 {
 	s->phases = calloc(1, sizeof(*s->phases));
 	if (s->phases)
-		s->phases->timer = loop_timer_new(s->loop, write_down, s);
+		s->phases->timer = loop_timer_new(s->loop, service_write_marks, s);
 	if (!s->phases || !s->phases->timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	s->phases->end = &s->phases->first;
@@ -285,7 +280,7 @@ void service_close_phases(struct service *s)
 	if (!s->phases)
 		return;
 	if (s->phases->timer) {
-		write_down(s);
+		service_write_marks(s);
 		finish_all(s, NULL, -ESHUTDOWN, &ending);
 	}
 	map_release(&s->phases->lost);
@@ -326,7 +321,7 @@ int method_mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 	/* What waits is written at once before a mark is refused: that of an end would leave a
 	 * phase open. */
 	if (check_share(s->phases, job->a.uid, NULL) < 0)
-		write_down(s);
+		service_write_marks(s);
 	r = check_share(s->phases, job->a.uid, err);
 	if (r == 0)
 		return add_mark(s, call, job, &params, err);

@@ -212,7 +212,9 @@ int service_begin_learning(struct service *s, struct err *err)
 	const struct learner_options options = {
 		.loop = s->loop,
 		.db = s->settings.options->paths->db,
-		.listener = { .on_news = on_news, .on_analysis = on_analysis, .ctx = s },
+		.on_news = on_news,
+		.on_analysis = on_analysis,
+		.ctx = s,
 		.interval_minutes = (unsigned)c->interval_minutes,
 		.min_jobs = (size_t)c->min_sample_size,
 	};

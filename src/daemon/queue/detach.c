@@ -74,7 +74,8 @@ static void become_runner(const struct detached *d, int fail_fd)
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL); /* of a daemon that was started by nohup, too */
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	file_limit_set(d->files);
+	if (d->files)
+		file_limit_set(d->files);
 
 	/* Where we are on the disk, or what has been put there since: an upgrade. */
 	n = readlink("/proc/self/exe", program, PATH_BYTES - 1);

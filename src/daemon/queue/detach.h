@@ -15,7 +15,7 @@
 
 struct detached {
 	const struct queued *job;   /* its user is ours, or (as root) somebody */
-	const struct rlimit *files; /* file_limit_raise() */
+	const struct rlimit *files; /* file_limit_raise(); NULL: as ours */
 	const char *db_path;	    /* for one of ours: QUEUED_DB_VARIABLE; NULL: as it finds it */
 	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */
 	const char *path;	    /* its name… */

@@ -209,8 +209,7 @@ struct queue {
 	char folder[PATH_BYTES];
 	struct queued **jobs;
 	size_t n, cap;
-	struct rlimit files; /* for runners; rlim_max 0: as ours */
-	const char *db_path;
+	struct queue_owner owner;
 	int folder_fd; /* locked: of two daemons one has it */
 };
 
@@ -224,16 +223,6 @@ struct queue *queue_close(struct queue *q)
 	close_fd(&q->folder_fd);
 	free(q);
 	return NULL;
-}
-
-void queue_set_file_limit(struct queue *q, const struct rlimit *limit)
-{
-	q->files = *limit;
-}
-
-void queue_set_db(struct queue *q, const char *path)
-{
-	q->db_path = path;
 }
 
 struct queued *queue_at(struct queue *q, size_t i)
@@ -339,7 +328,8 @@ int queue_renew(struct queue *q, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err *err)
+int queue_open(const char *folder, const struct queue_owner *owner, struct queue **ret,
+	       struct err *err)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
@@ -351,7 +341,9 @@ int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err
 		free(q);
 		return err_set(err, -ENOMEM, "cannot keep a queue in %s", folder);
 	}
-	r = is_owner ? own_folder(q, err) : 0;
+	if (owner)
+		q->owner = *owner;
+	r = owner ? own_folder(q, err) : 0;
 	if (r == 0)
 		r = load_folder(q, err);
 	if (r < 0) {
@@ -498,8 +490,8 @@ int queue_start(struct queue *q, struct queued *job, const char *log_folder, str
 	char log[2 * PATH_BYTES], name[JOB_LOG_NAME_BYTES];
 	struct detached runner = {
 		.job = job,
-		.files = &q->files,
-		.db_path = q->db_path,
+		.files = q->owner.files,
+		.db_path = q->owner.db_path,
 		.path = path,
 		.started_path = started,
 		.queue_fd = q->folder_fd,

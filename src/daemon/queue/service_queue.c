@@ -24,18 +24,15 @@ static void on_queue_timer(void *ctx);
 
 int service_open_queue(struct service *s, struct err *err)
 {
+	const struct queue_owner owner = { s->settings.options->paths->db, &s->starting.files };
 	char folder[PATH_BYTES + 16];
-	int r;
 
 	if (!s->starting.queue_timer)
 		s->starting.queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
 	if (!s->starting.queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
-	r = queue_open(folder, true, &s->queue, err);
-	if (r == 0)
-		queue_set_db(s->queue, s->settings.options->paths->db);
-	return r;
+	return queue_open(folder, &owner, &s->queue, err);
 }
 
 /* ---- those that no runner will ever tell of ---- */
