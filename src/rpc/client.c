@@ -25,9 +25,6 @@
 struct wire {
 	int fd;
 	struct lines lines;
-	const char *bytes; /* of chunk: read and not yet handed out */
-	size_t n_bytes;
-	char chunk[RPC_CLIENT_CHUNK_BYTES];
 };
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -143,22 +140,21 @@ static int wire_write(struct wire *w, const char *bytes, size_t n, uint64_t dead
 static int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_t *ret_len)
 {
 	for (;;) {
-		int r = lines_next(&w->lines, &w->bytes, &w->n_bytes, ret_line, ret_len);
+		char chunk[RPC_CLIENT_CHUNK_BYTES];
+		int r = lines_next(&w->lines, ret_line, ret_len);
 		ssize_t n;
 
 		if (r != 0)
 			return r < 0 ? r : 0;
-		n = recv(w->fd, w->chunk, sizeof(w->chunk), MSG_DONTWAIT);
-		if (n > 0) {
-			w->bytes = w->chunk;
-			w->n_bytes = (size_t)n;
-		} else if (n == 0) {
+		n = recv(w->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+		if (n > 0)
+			r = lines_add(&w->lines, chunk, (size_t)n);
+		else if (n == 0)
 			r = -ECONNRESET;
-		} else if (errno == EAGAIN) {
+		else if (errno == EAGAIN)
 			r = wait_for(w->fd, POLLIN, deadline_ns);
-		} else if (errno != EINTR) {
+		else if (errno != EINTR)
 			r = -errno;
-		}
 		if (r < 0)
 			return r;
 	}
@@ -494,9 +490,7 @@ const struct rpc_value *rpc_client_error_data(const struct rpc_client *client)
 
 int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err *err)
 {
-	const struct wire *wire = &client->wire;
 	uint64_t deadline_ns = wire_deadline(timeout_ms);
-	bool has_line;
 
 	for (;;) {
 		struct rpc_value *message = NULL;
@@ -510,8 +504,7 @@ int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err
 		if (r != 0)
 			return r;
 		/* What was read is handed out; but lines may come for ever. */
-		has_line = wire->n_bytes > 0 && memchr(wire->bytes, '\n', wire->n_bytes);
-		if (!has_line && clock_boot_ns() >= deadline_ns)
+		if (!lines_has_line(&client->wire.lines) && clock_boot_ns() >= deadline_ns)
 			return fail(client, -ETIMEDOUT, err);
 	}
 }

@@ -63,7 +63,6 @@ bool conn_has_hung_up(const struct rpc_conn *conn)
 static void conn_release_buffers(struct rpc_conn *conn)
 {
 	lines_release(&conn->lines);
-	buf_release(&conn->unread);
 	outbox_release(&conn->out);
 	if (conn->parsing) {
 		conn->parsing->conn = NULL;
@@ -253,14 +252,14 @@ void conn_close(struct rpc_conn *conn)
 /* ---- after something has happened ---- */
 
 /* Whether more is to be read from the socket: what came before it has been handled. */
-static bool is_read(const struct rpc_conn *conn)
+static bool is_read(struct rpc_conn *conn)
 {
-	return !conn->is_at_end && conn->unread.len == 0 && !conn_is_full(conn);
+	return !conn->is_at_end && !lines_has_line(&conn->lines) && !conn_is_full(conn);
 }
 
-static bool has_more(const struct rpc_conn *conn)
+static bool has_more(struct rpc_conn *conn)
 {
-	return conn->unread.len > 0 && !conn_is_full(conn);
+	return lines_has_line(&conn->lines) && !conn_is_full(conn);
 }
 
 /* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
@@ -273,7 +272,7 @@ static void conn_settle(struct rpc_conn *conn)
 	conn_write(conn);
 	conn->is_handling = false;
 	is_over = conn->is_at_end && conn->n_calls == 0 && conn->n_subscribers == 0 &&
-		  !conn->parsing && !conn->batch && conn->unread.len == 0 &&
+		  !conn->parsing && !conn->batch && !lines_has_line(&conn->lines) &&
 		  outbox_is_empty(&conn->out);
 	if (conn->is_broken || is_over) {
 		conn_close(conn);
@@ -354,44 +353,38 @@ void parse_forget_server(struct rpc_server *server)
 
 /* ---- reading ---- */
 
-/* Whether another line can be handled; what waits is written first, as that may make room. */
-static bool may_go_on(struct rpc_conn *conn)
-{
-	if (conn_is_full(conn))
-		conn_write(conn);
-	return !conn->is_broken && !conn_is_full(conn) && clock_boot_ns() < conn->turn_ends_ns;
-}
-
-/* Handles the lines in what has come; what there is no room or no time for is kept. */
-static void take_bytes(struct rpc_conn *conn, const char *bytes, size_t n)
+/* Handles the lines that have come; those that there is no room or no time for wait. */
+static void take_lines(struct rpc_conn *conn)
 {
 	size_t n_ended = conn->lines.n_ended;
 
 	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
-	while (n > 0 && may_go_on(conn)) {
+	while (!conn->is_broken && clock_boot_ns() < conn->turn_ends_ns) {
 		CLEANUP(buf_release) struct buf whole = BUF_INIT;
 		const char *line = NULL;
+		char text[96];
 		size_t len = 0;
-		int r = lines_next(&conn->lines, &bytes, &n, &line, &len);
+		int r;
 
-		if (r > 0) {
-			if (len <= PARSE_ASIDE_BYTES || !lines_take(&conn->lines, &whole))
-				dispatch_line(conn, line, len);
-			else if (parse_aside(conn, &whole) < 0)
-				conn_send_error(conn, "null", -ENOMEM, "out of memory");
-		} else if (r < 0) {
-			char text[96];
-
+		if (conn_is_full(conn))
+			conn_write(conn); /* that may make room */
+		r = conn->is_broken || conn_is_full(conn) ? 0
+							  : lines_next(&conn->lines, &line, &len);
+		if (r == 0)
+			break;
+		if (r < 0) {
 			snprintf(text, sizeof(text), "the line is longer than %zu bytes",
 				 conn->server->limits.max_request_bytes);
-			conn_send_error(conn, "null", r, r == -EMSGSIZE ? text : "out of memory");
+			conn_send_error(conn, "null", r, text);
+		} else if (len <= PARSE_ASIDE_BYTES) {
+			dispatch_line(conn, line, len);
+		} else if (lines_take(&conn->lines, line, len, &whole) < 0 ||
+			   parse_aside(conn, &whole) < 0) {
+			conn_send_error(conn, "null", -ENOMEM, "out of memory");
 		}
 	}
 	if (conn->is_broken)
 		return;
-	buf_add(&conn->unread, bytes, n);
-	if (buf_error(&conn->unread) < 0)
-		conn_drop(conn, "out of memory");
 	/* Since when half a line is there. One that was left out ends as any other does. */
 	if (conn->lines.n_ended != n_ended || !lines_has_half(&conn->lines))
 		conn->half_since_ns = 0;
@@ -408,14 +401,18 @@ static void receive(struct rpc_conn *conn)
 	ssize_t n = recv(conn->fd, chunk, CHUNK_BYTES, MSG_DONTWAIT);
 
 	if (n > 0) {
-		take_bytes(conn, chunk, (size_t)n);
+		if (lines_add(&conn->lines, chunk, (size_t)n) < 0)
+			conn_drop(conn, "out of memory");
+		else
+			take_lines(conn);
 	} else if (n == 0) {
 		conn->is_at_end = true;
 		conn->is_broken = conn->is_broken || conn_has_hung_up(conn);
 		/* No more of it will come: what is there is a line, as of "printf" without a
 		 * newline. */
-		if (!conn->is_broken && lines_has_half(&conn->lines))
-			take_bytes(conn, "\n", 1);
+		if (!conn->is_broken && lines_has_half(&conn->lines) &&
+		    lines_add(&conn->lines, "\n", 1) == 0)
+			take_lines(conn);
 		conn->half_since_ns = 0;
 	} else if (errno != EAGAIN && errno != EINTR) {
 		conn->is_broken = true;
@@ -447,10 +444,7 @@ void conn_continue(struct rpc_conn *conn)
 	if (conn->batch && !conn->is_held) {
 		dispatch_continue(conn);
 	} else if (has_more(conn)) {
-		CLEANUP(buf_release) struct buf bytes = conn->unread;
-
-		conn->unread = (struct buf)BUF_INIT;
-		take_bytes(conn, bytes.data, bytes.len);
+		take_lines(conn);
 	} else if (conn->is_ready && is_read(conn)) {
 		receive(conn);
 	}
@@ -478,7 +472,6 @@ struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *pe
 	conn->peer = *peer;
 	*peer = (struct rpc_peer){ 0 };
 	conn->lines = (struct lines)LINES_INIT(limits->max_request_bytes);
-	conn->unread = (struct buf)BUF_INIT;
 	outbox_init(&conn->out, &out);
 	return conn;
 }

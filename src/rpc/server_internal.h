@@ -99,8 +99,7 @@ struct rpc_conn {
 	struct loop_fd *watch;
 	struct rpc_peer peer;
 
-	struct lines lines;
-	struct buf unread;	   /* has come, and waits for room or for its turn */
+	struct lines lines;	   /* that have come, and wait for room or for their turn */
 	struct parse_job *parsing; /* the line that is being parsed elsewhere */
 	struct outbox out;
 	struct batch *batch; /* of which there are more requests to be made calls; NULL: none */
