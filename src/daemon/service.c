@@ -127,7 +127,7 @@ static int make_parts(struct service *s, struct err *err)
 	s->loop = loop_new();
 	s->scan.membership = membership_new();
 	s->leftovers.orphans = orphans_new();
-	s->watch = watch_new(s->settings.options->paths->db, &watch_ops, s);
+	s->watch = watch_new(s->database.path, &watch_ops, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->settings.options->config->retention,
 					 s->settings.options->paths->jsonl)
 			    : NULL;
@@ -449,6 +449,7 @@ int service_run(const struct service_options *options, struct err *err)
 			      .config = options->config,
 			      .paths = options->paths,
 			      .mask = options->mask },
+		.database.path = options->paths->db,
 		.signals_fd = -1,
 		.root_fd = -1,
 		.guests.copies_fd = -1,

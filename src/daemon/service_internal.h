@@ -123,6 +123,7 @@ struct guests {
 
 /* The database, beside its handle. */
 struct service_database {
+	const char *path;	     /* of the options: a daemon keeps it */
 	struct err err;		     /* why not, the last time */
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */

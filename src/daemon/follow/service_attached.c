@@ -116,8 +116,7 @@ int attached_begin(struct service *s, struct attempt *a, struct attached **ret, 
 		return err_set(err, -ENOMEM, "no memory left to follow the job %s", a->job_id);
 	at->begin = *a;
 	attempt_init(a);
-	r = attempt_log_open(s->settings.options->paths->db, &at->begin, describe_begin, at,
-			     &at->log, err);
+	r = attempt_log_open(s->database.path, &at->begin, describe_begin, at, &at->log, err);
 	if (r < 0) {
 		drop(s, at);
 		return r;
@@ -158,8 +157,8 @@ static int recall(struct service *s, struct attached *at, const struct watched *
 	if (r == 0)
 		r = store_find_log(s->store, job->log.bytes, &stored, NULL);
 	if (r == 0)
-		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &job->log,
-					 stored.offset, describe_begin, at, &at->log, NULL);
+		r = attempt_log_continue(s->database.path, &at->begin, &job->log, stored.offset,
+					 describe_begin, at, &at->log, NULL);
 	if (r == 0)
 		r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, NULL);
 	if (r < 0) {
@@ -213,10 +212,10 @@ static void leave_removed(struct service *s, struct attached *at)
 	if (!attempt_log_is_gone(at->log))
 		return;
 	log_error("the folder %s-logs was removed: job %s is recorded anew from here on",
-		  s->settings.options->paths->db, at->begin.job_id);
+		  s->database.path, at->begin.job_id);
 	at->log = attempt_log_close(at->log);
-	if (attempt_log_continue(s->settings.options->paths->db, &at->begin, &id, offset,
-				 describe_begin, at, &at->log, &err) < 0) {
+	if (attempt_log_continue(s->database.path, &at->begin, &id, offset, describe_begin, at,
+				 &at->log, &err) < 0) {
 		log_error("job %s is not recorded for now: %s", at->begin.job_id, err.text);
 		at->is_recalled = false; /* it is tried again */
 	}

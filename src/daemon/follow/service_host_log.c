@@ -53,8 +53,8 @@ uint64_t service_tend_host_log(struct service *s)
 	}
 	if (!s->own.log) {
 		memcpy(self.boot_id, s->record.boot_id, sizeof(self.boot_id));
-		if (attempt_log_open_host(s->settings.options->paths->db, &self, describe,
-					  &s->record, &s->own.log, &err) < 0 &&
+		if (attempt_log_open_host(s->database.path, &self, describe, &s->record,
+					  &s->own.log, &err) < 0 &&
 		    !s->own.is_missing_logged)
 			log_error("what is found out about the host is not recorded: %s", err.text);
 		s->own.is_missing_logged = !s->own.log;

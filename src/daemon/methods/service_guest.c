@@ -167,7 +167,7 @@ static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
 	CLEANUP(buf_release) struct buf path = BUF_INIT;
 	int r;
 
-	buf_printf(&path, "%s-logs", s->settings.options->paths->db);
+	buf_printf(&path, "%s-logs", s->database.path);
 	if (s->guests.copies_fd < 0) {
 		r = path_make_dir(path.data, err);
 		if (r < 0)
@@ -322,7 +322,7 @@ static int find_copy(struct guest *guest, const struct rpc_peer *peer, const cha
 	if (r == 0)
 		r = caller_find_process(peer, &a.runner, err);
 	if (r == 0)
-		r = attempt_log_take_number(s->settings.options->paths->db, &a, err);
+		r = attempt_log_take_number(s->database.path, &a, err);
 	if (r < 0)
 		return r;
 	proc_boot_id(a.boot_id);
@@ -398,7 +398,7 @@ int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	service_look(s);
-	buf_printf(&folder, "%s-logs", s->settings.options->paths->db);
+	buf_printf(&folder, "%s-logs", s->database.path);
 	if (buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
 	    (uint64_t)st.st_dev == params.device && (uint64_t)st.st_ino == params.inode) {
 		job = service_find_own_job(s, peer, params.job_id);

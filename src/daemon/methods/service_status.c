@@ -65,7 +65,7 @@ static void write_recording(struct json *j, const struct service *s)
 			n_waiting += attempt_log_is_waiting(at->log);
 			n_lost += attempt_log_lost(at->log);
 		}
-	json_key_string(j, "database", s->settings.options->paths->db);
+	json_key_string(j, "database", s->database.path);
 	json_key_bool(j, "recording", s->store && !why_not);
 	json_key_f64(j, "retention_held_until",
 		     held_ns ? clock_ns_to_seconds(held_ns) : F64_UNKNOWN);

@@ -211,7 +211,7 @@ int service_begin_learning(struct service *s, struct err *err)
 	const struct config_correlation *c = &s->settings.config->correlation;
 	const struct learner_options options = {
 		.loop = s->loop,
-		.db = s->settings.options->paths->db,
+		.db = s->database.path,
 		.on_news = on_news,
 		.on_analysis = on_analysis,
 		.ctx = s,
@@ -220,9 +220,8 @@ int service_begin_learning(struct service *s, struct err *err)
 	};
 
 	s->learner = learner_new(&options);
-	s->aside = aside_new(s->loop, s->settings.options->paths->db, service_check_alive);
-	s->starting.submitter =
-		aside_new(s->loop, s->settings.options->paths->db, service_check_alive);
+	s->aside = aside_new(s->loop, s->database.path, service_check_alive);
+	s->starting.submitter = aside_new(s->loop, s->database.path, service_check_alive);
 	return s->learner && s->aside && s->starting.submitter
 		       ? 0
 		       : err_set(err, -ENOMEM, "no memory left to begin");

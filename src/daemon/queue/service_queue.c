@@ -24,7 +24,7 @@ static void on_queue_timer(void *ctx);
 
 int service_open_queue(struct service *s, struct err *err)
 {
-	const struct queue_owner owner = { s->settings.options->paths->db, &s->starting.files };
+	const struct queue_owner owner = { s->database.path, &s->starting.files };
 	char folder[PATH_BYTES + 16];
 
 	if (!s->starting.queue_timer)
@@ -57,8 +57,7 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 	a.outcome = outcome;
 	a.reason = reason;
 	proc_boot_id(a.boot_id); /* of this host, now: so who waits for it is told */
-	r = attempt_log_write_whole(s->settings.options->paths->db, &a, clock_boot_ns(), NULL,
-				    &err);
+	r = attempt_log_write_whole(s->database.path, &a, clock_boot_ns(), NULL, &err);
 	if (r < 0 && r != -ETIMEDOUT) { /* then the disk has it later */
 		log_debug("the end of job %s is not recorded: %s", job->job_id, err.text);
 		return false;
