@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
@@ -163,10 +164,12 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 void service_note_trace(struct service *s, bool is_leaving)
 {
 	struct evidence_trace *trace = &s->anomaly.trace;
+	CLEANUP(buf_release) struct buf record = BUF_INIT;
 
-	if (is_leaving ? evidence_trace_stop(trace) : evidence_trace_has_ended(trace))
-		service_log_evidence(s, s->anomaly.traced_attempt, trace->episode,
-				     &trace->evidence);
+	if (!(is_leaving ? evidence_trace_stop(trace) : evidence_trace_has_ended(trace)))
+		return;
+	record_write_evidence(&record, trace->episode, &trace->evidence);
+	(void)service_log(s, s->anomaly.traced_attempt, RECORD_EVIDENCE, &record);
 }
 
 void service_stop_closer(struct service *s)

@@ -267,13 +267,13 @@ void attached_flush(struct attached *at);
 uint64_t service_tend_host_log(struct service *s);
 void service_close_host_log(struct service *s); /* the daemon stops */
 
-/* change: an enum episode_change, or RECORD_RENEWED. False: the event is lost. */
+/* A record about this attempt (0: the host). False: it has no log, and the record is lost. */
+bool service_log(struct service *s, int64_t attempt_id, enum record_type type,
+		 const struct buf *record);
+
+/* change: an enum episode_change, or RECORD_RENEWED. */
 void service_log_anomaly(struct service *s, const struct episode *e, int change);
-void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
-			  const struct anomaly_evidence *evidence);
-bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all);
-bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
-void service_log_lost_phases(struct service *s, int64_t attempt_id, uint64_t n);
+void service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */
 

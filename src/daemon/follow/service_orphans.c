@@ -212,7 +212,7 @@ static void note_at(struct service *s, const struct orphan *orphan, const struct
 	ev.job_id = orphan->job_id;
 	ev.sheet_num = orphan->sheet_num;
 	if (orphan->attempt_id != 0)
-		(void)service_log_event(s, orphan->attempt_id, &ev);
+		service_log_event(s, orphan->attempt_id, &ev);
 	if (ev.type == EVENT_EXIT)
 		service_note_exit(s, &ev.key, ev.wall_ns);
 	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);

@@ -144,7 +144,7 @@ static void keep(struct service *s, const struct owner *o, struct proc_event *ev
 		stream_add_event(o->stream, ev);
 		return;
 	}
-	(void)service_log_event(s, o->job->a.id, ev);
+	service_log_event(s, o->job->a.id, ev);
 	ev->job_id = o->job->job_id;
 	if (ev->type == EVENT_OOM)
 		service_keep_kill(s, ev, o->job->a.id);
@@ -219,6 +219,6 @@ void service_end_signals_of(struct service *s, struct watched *job)
 	const struct proc_event *last = signal_list_end(&job->signals);
 
 	if (last)
-		(void)service_log_event(s, job->a.id, last);
+		service_log_event(s, job->a.id, last);
 	signal_list_release(&job->signals);
 }

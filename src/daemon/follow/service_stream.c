@@ -341,7 +341,7 @@ static void end_signals(struct stream *st)
 	if (last && stream_is_read(st))
 		stream_add_event(st, last);
 	else if (last && st->attempt_id != 0)
-		(void)service_log_event(st->service, st->attempt_id, last);
+		service_log_event(st->service, st->attempt_id, last);
 	signal_list_release(&st->signals);
 }
 

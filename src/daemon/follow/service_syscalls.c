@@ -233,7 +233,7 @@ static void end_job(struct service *s, struct watched *job)
 /* Of each process no more than whose they are. */
 void service_sum_calls_of(struct service *s, struct watched *job)
 {
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	CLEANUP(buf_release) struct buf why = BUF_INIT, record = BUF_INIT;
 	struct attempt a = { .id = job->a.id };
 	const struct process_calls *calls;
 
@@ -253,7 +253,8 @@ void service_sum_calls_of(struct service *s, struct watched *job)
 		a.processes[i].key = calls->items[i].key;
 		a.processes[i].syscalls = calls->items[i].text;
 	}
-	s->syscalls.n_totals_lost += !service_log_calls(s, &a, why.len > 0 ? why.data : NULL);
+	record_write_details(&record, &a, why.len > 0 ? why.data : NULL);
+	s->syscalls.n_totals_lost += !service_log(s, a.id, RECORD_CALLS, &record);
 	free(a.processes);
 	drop_job(s, job);
 }

@@ -67,10 +67,15 @@ static void log_lost(struct service *s)
 {
 	struct map *lost = &s->phases->lost;
 
-	for (size_t i = 0; i < lost->cap; i++)
-		if (lost->slots[i].used)
-			service_log_lost_phases(s, (int64_t)lost->slots[i].key,
-						lost->slots[i].value);
+	for (size_t i = 0; i < lost->cap; i++) {
+		CLEANUP(buf_release) struct buf record = BUF_INIT;
+
+		if (!lost->slots[i].used)
+			continue;
+		record_write_phases(&record, NULL, 0);
+		record_write_number(&record, lost->slots[i].value);
+		(void)service_log(s, (int64_t)lost->slots[i].key, RECORD_PHASES, &record);
+	}
 	map_clear(lost);
 }
 
