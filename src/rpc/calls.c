@@ -283,10 +283,12 @@ static int run_method(struct rpc_call *call, const char *name, struct err *err)
 
 		if (strcmp(method->name, name) != 0)
 			continue;
-		if (method->access != RPC_FOR_ALL && uid != 0 && uid != server->own_uid)
+		if ((method->flags & RPC_FOR_OWNER) && uid != 0 && uid != server->own_uid)
 			return err_set(err, -EACCES,
 				       "only root and the daemon's own user may call %s",
 				       method->name);
+		if ((method->flags & RPC_NO_PARAMS) && rpc_call_read(call, NULL, 0, NULL, err) < 0)
+			return -EINVAL;
 		return method->fn(server->ctx, call, err);
 	}
 	for (size_t i = 0; i < server->n_methods; i++)

@@ -37,16 +37,15 @@ struct rpc_subscriber;
  */
 typedef int rpc_method_fn(void *ctx, struct rpc_call *call, struct err *err);
 
-enum rpc_access {
-	RPC_FOR_ALL,   /* whoever can connect; the method looks at the peer itself */
-	RPC_FOR_OWNER, /* root, and the user that the server runs as */
-};
+#define RPC_FOR_ALL 0u	 /* whoever can connect; the method looks at the peer itself */
+#define RPC_FOR_OWNER 1u /* root, and the user that the server runs as */
+#define RPC_NO_PARAMS 2u /* it has none, and others are refused */
 
 /* One row of the table of methods. */
 struct rpc_method {
 	const char *name;
 	rpc_method_fn *fn;
-	enum rpc_access access;
+	unsigned flags;
 };
 
 /* Who asks; borrowed for as long as the call is there. */

@@ -330,9 +330,7 @@ static int subscribe(struct service *s, struct rpc_call *call, unsigned topics, 
 
 int method_daemon_top_stream(void *ctx, struct rpc_call *call, struct err *err)
 {
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
-
-	return r < 0 ? r : subscribe(ctx, call, topic_bit(TOPIC_SNAPSHOT), err);
+	return subscribe(ctx, call, topic_bit(TOPIC_SNAPSHOT), err);
 }
 
 struct subscribe_params {

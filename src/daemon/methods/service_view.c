@@ -185,10 +185,7 @@ int method_daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct service *s = ctx;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	if (r < 0)
-		return r;
 	if (!s->scan.has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
 	if (service_reads_all(s, peer)) {

@@ -230,12 +230,8 @@ int service_begin_learning(struct service *s, struct err *err)
 int method_correlate(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct waiter *waiter;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
+	struct waiter *waiter = malloc(sizeof(*waiter));
 
-	if (r < 0)
-		return r;
-	waiter = malloc(sizeof(*waiter));
 	if (!waiter)
 		return err_set(err, -ENOMEM, "no memory left to wait");
 	*waiter = (struct waiter){
