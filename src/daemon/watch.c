@@ -297,18 +297,6 @@ static void identify(struct attempt *a, const struct log_origin *o, const char *
 		a->interval_seconds = F64_UNKNOWN;
 }
 
-/* Where few files may be open, others need them more: then its start time tells whether it lives.
- */
-static int hold_runner(const struct proc_key *runner)
-{
-	struct rlimit limit;
-	int fd = open_process(runner);
-
-	if (fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd > limit.rlim_cur / 2)
-		close_fd(&fd);
-	return fd;
-}
-
 /* Takes over the attempt. */
 static int add_job(struct reading *in, struct attempt *a)
 {
@@ -316,6 +304,7 @@ static int add_job(struct reading *in, struct attempt *a)
 	struct watch *w = in->w;
 	/* The runner of a job whose log somebody has removed has begun another. */
 	struct watched *same = in->is_late ? NULL : watch_find_runner(w, &a->runner);
+	struct rlimit limit;
 
 	if (same && same->a.uid == a->uid && same->a.is_attached == a->is_attached &&
 	    strcmp(same->job_id, a->job_id) == 0) {
@@ -339,13 +328,19 @@ static int add_job(struct reading *in, struct attempt *a)
 	if (!job->job_id || job->a.id < 0 || ARRAY_RESERVE(w->jobs, w->cap, w->n + 1) < 0 ||
 	    (!in->is_late && map_put(&w->by_id, (uint64_t)job->a.id, (uintptr_t)job) < 0))
 		return -ENOMEM;
-	in->f->job = TAKE_PTR(job);
-	if (in->is_late)
-		return 0;
-	w->jobs[w->n++] = in->f->job;
-	if (!in->f->job->a.is_attached)
-		in->f->job->runner_fd = hold_runner(&in->f->job->a.runner);
-	in->w->ops.change(in->w->ctx, CHANGE_JOB_STARTED, in->f->job, NULL);
+	in->f->job = job;
+	if (!in->is_late) {
+		w->jobs[w->n++] = job;
+		if (!job->a.is_attached)
+			job->runner_fd = open_process(&job->a.runner);
+		/* Where few files may be open, others need them more: then its start time tells
+		 * whether it lives. */
+		if (job->runner_fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+		    (rlim_t)job->runner_fd > limit.rlim_cur / 2)
+			close_fd(&job->runner_fd);
+		w->ops.change(w->ctx, CHANGE_JOB_STARTED, job, NULL);
+	}
+	job = NULL;
 	return 0;
 }
 
