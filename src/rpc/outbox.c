@@ -127,16 +127,6 @@ struct message *message_new_event(const char *topic, uint64_t wall_ns, const cha
 	return end_notice(&j, &line);
 }
 
-static struct message *new_lost_notice(uint64_t count)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	struct json j;
-
-	begin_notice(&j, &line, "lost");
-	json_key_u64(&j, "count", count);
-	return end_notice(&j, &line);
-}
-
 /* ---- the outbox ---- */
 
 #define BATCH_BYTES (256 * 1024) /* more than a Unix socket takes at once by default */
@@ -220,11 +210,17 @@ static int fill_batch(struct outbox *o)
 		bytes += o->writing[i].message->len;
 	while (o->n_writing < OUTBOX_BATCH && bytes < BATCH_BYTES &&
 	       o->replies.n + o->events.n > 0) {
+		CLEANUP(buf_release) struct buf line = BUF_INIT;
 		bool is_reply = o->replies.n > 0, is_lost = !is_reply && o->n_lost_unsent > 0;
-		struct message *m =
-			is_lost ? new_lost_notice(o->n_lost_unsent)
-				: message_queue_pop(is_reply ? &o->replies : &o->events);
+		struct message *m;
+		struct json j;
 
+		if (is_lost) {
+			begin_notice(&j, &line, "lost");
+			json_key_u64(&j, "count", o->n_lost_unsent);
+		}
+		m = is_lost ? end_notice(&j, &line)
+			    : message_queue_pop(is_reply ? &o->replies : &o->events);
 		if (!m)
 			return -ENOMEM;
 		if (is_lost)

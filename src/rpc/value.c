@@ -56,17 +56,6 @@ static const struct rpc_value *outer(const json_t *j)
 	return (const struct rpc_value *)j;
 }
 
-/* jansson takes any json_t * for reading, and none that is const. */
-static json_t *unconst(const struct rpc_value *v)
-{
-	union {
-		const struct rpc_value *v;
-		json_t *j;
-	} u = { .v = v };
-
-	return u.j;
-}
-
 int rpc_value_parse(const char *text, size_t len, const struct rpc_value_limits *limits,
 		    struct rpc_value **ret, struct err *err)
 {
@@ -175,7 +164,7 @@ size_t rpc_value_len(const struct rpc_value *v)
 
 void rpc_value_each(const struct rpc_value *v, rpc_member_fn *fn, void *ctx)
 {
-	json_t *object = unconst(v);
+	json_t *object = (json_t *)v; /* jansson takes none that is const, and reads alone */
 
 	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
 		fn(ctx, json_object_iter_key(at), outer(json_object_iter_value(at)));
