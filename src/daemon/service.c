@@ -115,12 +115,7 @@ static void on_anomaly(void *ctx, const struct watched *job, const struct episod
 		service_publish_anomaly(ctx, e, change, job->a.uid);
 }
 
-static bool expects_end(void *ctx, const struct attempt *a)
-{
-	return service_expects_word(ctx, a);
-}
-
-static const struct watch_ops watch_ops = { on_change, on_event, on_anomaly, expects_end };
+static const struct watch_ops watch_ops = { on_change, on_event, on_anomaly, service_expects_word };
 
 static int make_parts(struct service *s, struct err *err)
 {
@@ -131,11 +126,12 @@ static int make_parts(struct service *s, struct err *err)
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->settings.options->config->retention,
 					 s->settings.options->paths->jsonl)
 			    : NULL;
+	s->clients.recent = recent_new(RECENT_EVENTS, RECENT_BYTES);
 	s->detect = detect_new(&s->settings.options->config->anomaly, DETECT_ALL);
 	if (!s->loop || !s->upkeep || !s->scan.membership || !s->watch || !s->leftovers.orphans ||
-	    !s->detect)
+	    !s->detect || !s->clients.recent)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	return service_keep_events(s, err);
+	return 0;
 }
 
 /* What the socket answers: docs/rpc.md. */
@@ -401,7 +397,6 @@ static void close_service(struct service *s)
 	if (s->watch)
 		jobs = watch_jobs(s->watch, &n);
 	service_close_syscalls(s);
-	service_note_trace(s, true);
 	for (size_t i = 0; i < n; i++)
 		service_end_signals_of(s, jobs[i]);
 	unowned_release(&s->signals.unowned);
@@ -412,8 +407,7 @@ static void close_service(struct service *s)
 	if (s->store)
 		(void)store_take_in(s->store, NULL);
 	s->store = store_close(s->store);
-	service_release_closer(s);
-	service_release_lost(s);
+	attempt_list_release(&s->leftovers.lost);
 	s->leftovers.orphans = orphans_free(s->leftovers.orphans);
 	service_forget_streams(s);
 	service_close_life(s);
@@ -437,7 +431,6 @@ static void close_service(struct service *s)
 	snapshot_release(&s->scan.snap);
 	buf_release(&s->clients.snapshot_json);
 	arena_release(&s->ladder.arena);
-	arena_release(&s->anomaly.kill_texts);
 	service_release_config(s);
 }
 

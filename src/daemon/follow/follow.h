@@ -283,7 +283,6 @@ void service_follow_orphan(struct service *s, const struct watched *job,
 
 /* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
 void service_leave_job(struct service *s, const struct watched *job);
-void service_release_lost(struct service *s);
 
 /*
  * A stage of a tick. When a database was opened, what lives on of those jobs is looked for whose

@@ -142,7 +142,7 @@ void service_leave_job(struct service *s, const struct watched *job)
 /* The past of one may take a while to read: when so much of a tick is gone, the rest waits. */
 #define RECALL_NS UINT64_C(5000000)
 
-void service_release_lost(struct service *s)
+static void release_lost(struct service *s)
 {
 	attempt_list_release(&s->leftovers.lost);
 	s->leftovers.lost = (struct attempt_list){ 0 };
@@ -176,7 +176,7 @@ static void recall(struct service *s)
 	if (store_read_orphans(s->store, &recorded, list_told, s, &err) < 0)
 		log_warning("not all that lives on of jobs that are over is followed: %s",
 			    err.text);
-	service_release_lost(s);
+	release_lost(s);
 	if (store_list_attempts(s->store, &filter, &s->leftovers.lost, &err) == 0)
 		s->leftovers.n_lost_left = s->leftovers.lost.n;
 	else
@@ -198,7 +198,7 @@ static void recall_some(struct service *s)
 			suspect_recorded(&ending);
 	}
 	if (s->leftovers.n_lost_left == 0)
-		service_release_lost(s);
+		release_lost(s);
 }
 
 /* ---- at each tick ---- */

@@ -82,8 +82,9 @@ void service_write_context(struct json *j, const struct service *s, const struct
 
 /* ---- service_events.c ---- */
 
-/* From now on the last events are kept. */
-int service_keep_events(struct service *s, struct err *err);
+/* The last events are kept, of everything that happens; a snapshot is none of that. */
+#define RECENT_EVENTS 4096
+#define RECENT_BYTES (4 << 20)
 
 /* Of a job of this user; U64_UNKNOWN: nobody knows whose it is, and it is for who sees all. What
  * has failed to be written is not published. */
@@ -116,7 +117,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
  * Whether the end of an attempt, which is lost, may still come: that of a guest, while the daemon
  * is new, from a courier.
  */
-bool service_expects_word(const struct service *s, const struct attempt *a);
+bool service_expects_word(void *service, const struct attempt *a);
 
 /* ---- service_queue.c ---- */
 

@@ -227,16 +227,7 @@ void service_tell_snapshot(struct service *s)
 
 /* ---- the last of them ---- */
 
-#define MAX_EVENTS 4096
-#define MAX_BYTES (4 << 20)
 #define DEFAULT_LIMIT 50
-
-/* Of everything that happens; a snapshot is none of that. */
-int service_keep_events(struct service *s, struct err *err)
-{
-	s->clients.recent = recent_new(MAX_EVENTS, MAX_BYTES);
-	return s->clients.recent ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
-}
 
 struct events_params {
 	double since;
@@ -245,7 +236,7 @@ struct events_params {
 };
 
 static const struct rpc_field events_fields[] = {
-	{ "limit", RPC_U64, offsetof(struct events_params, limit), .min = 1, .max = MAX_EVENTS },
+	{ "limit", RPC_U64, offsetof(struct events_params, limit), .min = 1, .max = RECENT_EVENTS },
 	{ "since", RPC_F64, offsetof(struct events_params, since), .max = 1e11 },
 	{ "job_id", RPC_STRING, offsetof(struct events_params, job_id), .is_required = false },
 };

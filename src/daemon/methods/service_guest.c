@@ -603,8 +603,10 @@ int method_runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 /* A courier asks for us every second (log_sender.h). */
 #define WORD_COMES_NS UINT64_C(10000000000)
 
-bool service_expects_word(const struct service *s, const struct attempt *a)
+bool service_expects_word(void *service, const struct attempt *a)
 {
+	const struct service *s = service;
+
 	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0 &&
 	       strcmp(a->boot_id, s->record.boot_id) == 0 &&
 	       clock_boot_ns() - s->ticking.started_boot_ns < WORD_COMES_NS;
