@@ -29,6 +29,16 @@
 		fd_;            \
 	})
 
+/* Takes an item that is in a singly linked list out of it: LIST_REMOVE(s->waiters, waiter, next).
+ */
+#define LIST_REMOVE(first, item, next)             \
+	do {                                       \
+		__typeof__(first) *at_ = &(first); \
+		while (*at_ != (item))             \
+			at_ = &(*at_)->next;       \
+		*at_ = (item)->next;               \
+	} while (0)
+
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* For CLEANUP() on what malloc() gave: CLEANUP(free_ptr) char *s = NULL; */

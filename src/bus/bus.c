@@ -311,11 +311,6 @@ const struct event *recent_newest(const struct recent *recent)
 	return (const struct event *)recent->newest;
 }
 
-const struct event *recent_oldest(const struct recent *recent)
-{
-	return (const struct event *)recent->oldest;
-}
-
 const struct event *recent_older(const struct event *ev)
 {
 	return (const struct event *)((const struct kept *)ev)->older;

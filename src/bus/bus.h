@@ -109,7 +109,6 @@ void recent_add(struct recent *recent, const struct event *ev);
 
 /* NULL: there are none. Valid until the next is added. */
 const struct event *recent_newest(const struct recent *recent);
-const struct event *recent_oldest(const struct recent *recent);
 
 /* Of one that these have returned, the one before it and the one after it; NULL at the end. */
 const struct event *recent_older(const struct event *ev);

@@ -332,7 +332,7 @@ static size_t count_queued(const struct paths *paths, const char *job_id, uint64
 	size_t n = 0;
 
 	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
-	if (queue_open(folder, false, &queue, NULL) < 0)
+	if (queue_open(folder, NULL, &queue, NULL) < 0)
 		return 0;
 	for (size_t i = 0; (job = queue_at(queue, i)); i++) {
 		bool has_begun = job->is_started && !recorded;

@@ -105,7 +105,7 @@ static int take_folder(struct listed *l, const struct paths *paths)
 	size_t n = 0;
 
 	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
-	if (access(folder, R_OK | X_OK) < 0 || queue_open(folder, false, &l->queue, NULL) < 0)
+	if (access(folder, R_OK | X_OK) < 0 || queue_open(folder, NULL, &l->queue, NULL) < 0)
 		return 0;
 	while (queue_at(l->queue, n))
 		n++;

@@ -32,10 +32,12 @@
 #define EVENT_QUEUE_MAX_BYTES ((size_t)64 << 20) /* the newest is kept however large it is */
 
 struct queued_event {
-	char *topic, *data; /* malloc'ed; data is JSON */
-	double timestamp;   /* unix seconds, or NaN */
-	uint64_t n_lost;    /* of a notice that events were lost, else 0 */
 	struct queued_event *next;
+	double timestamp; /* unix seconds, or NaN */
+	uint64_t n_lost;  /* of a notice that events were lost, else 0 */
+	size_t bytes;	  /* of all of it */
+	const char *data; /* JSON, behind the topic */
+	char topic[];
 };
 
 struct event_queue {
@@ -58,16 +60,28 @@ struct proctor {
 
 /* ---- events that wait ---- */
 
-static void queued_event_release(struct queued_event *event)
+/* To be freed. NULL: no memory. */
+static struct queued_event *event_new(const char *topic, const char *data, double timestamp,
+				      uint64_t n_lost)
 {
-	free(event->topic);
-	free(event->data);
-	*event = (struct queued_event){ 0 };
+	size_t n_topic = strlen(topic) + 1, n_data = strlen(data) + 1;
+	size_t bytes = sizeof(struct queued_event) + n_topic + n_data;
+	struct queued_event *event = malloc(bytes);
+
+	if (!event)
+		return NULL;
+	*event = (struct queued_event){ .timestamp = timestamp, .n_lost = n_lost, .bytes = bytes };
+	event->data = memcpy(event->topic + n_topic, data, n_data);
+	memcpy(event->topic, topic, n_topic);
+	return event;
 }
 
-static size_t size_of(const struct queued_event *event)
+static struct queued_event *notice_new(uint64_t n_lost)
 {
-	return sizeof(*event) + strlen(event->topic) + strlen(event->data);
+	char data[48];
+
+	snprintf(data, sizeof(data), "{\"count\":%llu}", (unsigned long long)n_lost);
+	return event_new("lost", data, F64_UNKNOWN, n_lost);
 }
 
 /* The queue has one. */
@@ -79,23 +93,16 @@ static struct queued_event *take_first(struct event_queue *q)
 	if (!q->first)
 		q->last = NULL;
 	q->n--;
-	q->bytes -= size_of(event);
+	q->bytes -= event->bytes;
 	return event;
 }
 
 /* A notice stands for those it tells of. */
-static void count_lost(struct event_queue *q, uint64_t n_lost)
-{
-	q->n_lost_unreported += n_lost ? n_lost : 1;
-}
-
 static void drop_first(struct event_queue *q)
 {
-	struct queued_event *event = take_first(q);
+	CLEANUP(free_ptr) struct queued_event *event = take_first(q);
 
-	count_lost(q, event->n_lost);
-	queued_event_release(event);
-	free(event);
+	q->n_lost_unreported += event->n_lost ? event->n_lost : 1;
 }
 
 /* Forgets all of it. */
@@ -106,101 +113,63 @@ static void event_queue_release(struct event_queue *q)
 	*q = (struct event_queue){ 0 };
 }
 
-/* Takes over what event has. Without memory, here or for its texts, it is counted as lost. */
-static void event_queue_push(struct event_queue *q, struct queued_event *event)
+/* Takes over the event. Where there was no memory for it (NULL), it or those it tells of are lost.
+ */
+static void event_queue_push(struct event_queue *q, struct queued_event *event, uint64_t n_lost)
 {
-	struct queued_event *kept = event->topic && event->data ? malloc(sizeof(*kept)) : NULL;
-
-	if (!kept) {
-		count_lost(q, event->n_lost);
-		queued_event_release(event);
+	if (!event) {
+		q->n_lost_unreported += n_lost ? n_lost : 1;
 		return;
 	}
-	*kept = *event;
-	if (q->last)
-		q->last->next = kept;
-	else
-		q->first = kept;
-	q->last = kept;
+	*(q->last ? &q->last->next : &q->first) = event;
+	q->last = event;
 	q->n++;
-	q->bytes += size_of(kept);
+	q->bytes += event->bytes;
 	while (q->n > EVENT_QUEUE_MAX || (q->n > 1 && q->bytes > EVENT_QUEUE_MAX_BYTES))
 		drop_first(q);
 }
 
-/* topic and data are NULL where there is no memory. */
-static struct queued_event make_notice(uint64_t n_lost)
+/* The oldest, or a notice of how many were lost before it, to be freed. NULL: there is none. */
+static struct queued_event *event_queue_pop(struct event_queue *q)
 {
-	struct queued_event notice = { .timestamp = F64_UNKNOWN, .n_lost = n_lost };
+	struct queued_event *notice =
+		q->n_lost_unreported ? notice_new(q->n_lost_unreported) : NULL;
 
-	notice.topic = strdup("lost");
-	if (asprintf(&notice.data, "{\"count\":%llu}", (unsigned long long)n_lost) < 0)
-		notice.data = NULL;
-	return notice;
-}
-
-/* The oldest, or a notice of how many were lost before it. False: there is none. */
-static bool event_queue_pop(struct event_queue *q, struct queued_event *ret)
-{
-	struct queued_event *first;
-
-	if (q->n_lost_unreported > 0) {
-		struct queued_event notice = make_notice(q->n_lost_unreported);
-
-		if (notice.topic && notice.data) {
-			q->n_lost_unreported = 0;
-			*ret = notice;
-			return true;
-		}
-		queued_event_release(&notice); /* no memory: the next time */
+	if (notice) {
+		q->n_lost_unreported = 0;
+		return notice;
 	}
-	if (!q->first)
-		return false;
-	first = take_first(q);
-	*ret = *first;
-	ret->next = NULL;
-	free(first);
-	return true;
+	return q->first ? take_first(q) : NULL; /* without memory the notice comes the next time */
 }
 
 /* ---- events come in ---- */
 
-/* The text of a value, to be freed. -ENOMEM. */
-static int client_render(const struct rpc_value *value, char **ret, struct err *err)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json j;
-	char *detached;
-
-	json_init(&j, &text);
-	rpc_value_write(value, &j);
-	detached = buf_detach(&text);
-	if (!detached)
-		return err_set(err, -ENOMEM, "no memory left for what the daemon said");
-	*ret = detached;
-	return 0;
-}
-
 /* The handler of the rpc_client for events: they go into the queue. 1: there is one in it now. */
 static int client_take_event(void *ctx, const struct rpc_value *params)
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct proctor *p = ctx;
 	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
 	uint64_t n_lost = rpc_value_u64(rpc_value_get(params, "count"));
-	struct queued_event event = { 0 };
+	struct queued_event *event;
+	struct json j;
 
 	if (!p->fn || !topic)
 		return 0; /* not subscribed, or no event */
 	if (strcmp(topic, "lost") != 0) {
-		event.topic = strdup(topic);
-		event.timestamp = rpc_value_f64(rpc_value_get(params, "timestamp"));
-		client_render(rpc_value_get(params, "data"), &event.data, NULL);
+		json_init(&j, &text);
+		rpc_value_write(rpc_value_get(params, "data"), &j);
+		event = buf_error(&text) < 0
+				? NULL
+				: event_new(topic, text.data,
+					    rpc_value_f64(rpc_value_get(params, "timestamp")), 0);
+		n_lost = 0;
 	} else if (u64_known(n_lost) && n_lost > 0) {
-		event = make_notice(n_lost); /* lost before they came here */
+		event = notice_new(n_lost); /* lost before they came here */
 	} else {
 		return 0;
 	}
-	event_queue_push(&p->events, &event);
+	event_queue_push(&p->events, event, n_lost);
 	return 1;
 }
 
@@ -338,7 +307,9 @@ static void cleanup_value(struct rpc_value **value)
 int proctor_call(struct proctor *p, const char *method, const char *params, char **ret_json)
 {
 	CLEANUP(cleanup_value) struct rpc_value *value = NULL;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	int r = client_begin(p);
+	struct json j;
 
 	if (ret_json)
 		*ret_json = NULL;
@@ -350,7 +321,10 @@ int proctor_call(struct proctor *p, const char *method, const char *params, char
 	p->was_answered = r < 0 && rpc_client_error_code(p->rpc) != 0;
 	if (r < 0 || !ret_json)
 		return r;
-	return client_render(value, ret_json, &p->err);
+	json_init(&j, &text);
+	rpc_value_write(value, &j);
+	*ret_json = buf_detach(&text);
+	return *ret_json ? 0 : err_set(&p->err, -ENOMEM, "no memory left for what the daemon said");
 }
 
 void proctor_free_text(char *text)
@@ -413,7 +387,7 @@ int proctor_listen(struct proctor *p, int timeout_ms)
 	if (r < 0)
 		return r;
 	while (goes_on && n < LISTEN_MAX && p->rpc && p->fn) {
-		CLEANUP(queued_event_release) struct queued_event queued = { 0 };
+		CLEANUP(free_ptr) struct queued_event *queued = NULL;
 		struct proctor_event event;
 
 		if (!p->events.first && p->events.n_lost_unreported == 0) {
@@ -428,13 +402,14 @@ int proctor_listen(struct proctor *p, int timeout_ms)
 				break;
 		}
 		n++;
-		if (!event_queue_pop(&p->events, &queued))
+		queued = event_queue_pop(&p->events);
+		if (!queued)
 			continue;
 		event = (struct proctor_event){
-			.topic = queued.topic,
-			.timestamp = queued.timestamp,
-			.data = queued.data,
-			.n_lost = queued.n_lost,
+			.topic = queued->topic,
+			.timestamp = queued->timestamp,
+			.data = queued->data,
+			.n_lost = queued->n_lost,
 		};
 		/* The callback may ask and listen by itself: nothing of p is held meanwhile. */
 		goes_on = p->fn(p->ctx, &event) == 0;

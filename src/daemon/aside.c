@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "daemon/service_work.h"
+#include "daemon/methods/methods.h"
 
 #define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
 
@@ -168,6 +168,7 @@ struct aside_call {
 	atomic_bool is_gone;   /* the same, for the other thread */
 	const struct aside_answer *how;
 	void *ctx;
+	struct buf json;
 };
 
 static void call_gone(void *ctx)
@@ -182,7 +183,7 @@ static int call_work(void *ctx, struct store *store, struct err *err)
 {
 	struct aside_call *c = ctx;
 
-	return atomic_load(&c->is_gone) ? 0 : c->how->work(c->ctx, store, err);
+	return atomic_load(&c->is_gone) ? 0 : c->how->work(c->ctx, store, &c->json, err);
 }
 
 static void call_done(void *ctx, int r, const struct err *why)
@@ -191,13 +192,18 @@ static void call_done(void *ctx, int r, const struct err *why)
 	struct rpc_call *call = TAKE_PTR(c->call);
 	struct err err = *why;
 
-	if (call && r == 0)
+	if (call && r == 0 && c->how->write)
 		r = c->how->write(c->ctx, c->service, call, &err);
+	else if (call && r == 0 && buf_error(&c->json) < 0)
+		r = err_set(&err, -ENOMEM, "no memory left for the answer");
+	else if (call && r == 0)
+		json_raw(rpc_call_result(call), c->json.data, c->json.len);
 	if (call && r == 0)
 		rpc_call_answer(call);
 	else if (call)
 		rpc_call_fail(call, r, &err);
 	c->how->release(c->ctx);
+	buf_release(&c->json);
 	free(c);
 }
 
@@ -211,7 +217,9 @@ int service_answer_aside(struct service *s, struct rpc_call *call, const struct 
 	int r = 0;
 
 	if (c) {
-		*c = (struct aside_call){ .service = s, .call = call, .how = how, .ctx = ctx };
+		*c = (struct aside_call){
+			.service = s, .call = call, .how = how, .ctx = ctx, .json = BUF_INIT
+		};
 		r = service_need_store(s, err);
 		if (r == 0)
 			r = aside_add(s->aside, &task, err);

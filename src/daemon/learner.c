@@ -44,13 +44,7 @@ struct learner {
 
 void learn_plan_begin(struct learn_plan *p, unsigned interval_minutes, uint64_t now_ns)
 {
-	*p = (struct learn_plan){ .since_ns = now_ns };
-	learn_plan_set_interval(p, interval_minutes);
-}
-
-void learn_plan_set_interval(struct learn_plan *p, unsigned interval_minutes)
-{
-	p->interval_ns = interval_minutes * MINUTE_NS;
+	*p = (struct learn_plan){ interval_minutes * MINUTE_NS, .since_ns = now_ns };
 }
 
 uint64_t learn_plan_wait_ns(const struct learn_plan *p, uint64_t now_ns)
@@ -79,49 +73,34 @@ static void store_cleanup(struct store **store)
 	*store = store_close(*store);
 }
 
-/* All of them before an analysis, else a slice. */
-static int catch_up(struct learner *l, struct store *store)
-{
-	size_t n = SLICE_ATTEMPTS;
-	int r = 0;
-
-	do {
-		r = learning_catch_up(store, SLICE_ATTEMPTS, &n, &l->work.err);
-	} while (r == 0 && n == SLICE_ATTEMPTS && l->work.is_analysis && !l->is_leaving);
-	l->work.has_more = n == SLICE_ATTEMPTS;
-	return r;
-}
-
-static int analyze(struct learner *l, struct store *store)
-{
-	struct work *work = &l->work;
-	uint64_t oldest_ns = clock_wall_ns() - COMPAT_LOOKBACK_DAYS * UINT64_C(86400000000000);
-	int r = learning_read(store, oldest_ns, &work->learned, &work->err);
-
-	if (r < 0 || l->is_leaving)
-		return r;
-	learning_analyze(&work->learned);
-	r = learning_write(store, &work->learned, &work->err);
-	if (r == 0 &&
-	    learning_list_changes(&work->learned, store, &work->changes, &work->n_changes) < 0)
-		r = err_set(&work->err, -ENOMEM, "out of memory");
-	return r;
-}
-
 static void do_work(void *ctx)
 {
 	CLEANUP(store_cleanup) struct store *store = NULL;
 	struct learner *l = ctx;
 	struct work *work = &l->work;
+	uint64_t oldest_ns = clock_wall_ns() - COMPAT_LOOKBACK_DAYS * UINT64_C(86400000000000);
+	size_t n = SLICE_ATTEMPTS;
 
 	work->r = store_open_timeout(l->options.db, STORE_WRITE, PATIENCE_MS, &store, &work->err);
 	if (work->r < 0)
 		return;
 	store_set_alive_check(store, daemon_check_alive, NULL);
 	store_leave_no_log(store); /* if the daemon ends meanwhile, ours is the last handle */
-	work->r = catch_up(l, store);
-	if (work->r == 0 && work->is_analysis && !l->is_leaving)
-		work->r = analyze(l, store);
+	/* All of them before an analysis, else a slice. */
+	do {
+		work->r = learning_catch_up(store, SLICE_ATTEMPTS, &n, &work->err);
+	} while (work->r == 0 && n == SLICE_ATTEMPTS && work->is_analysis && !l->is_leaving);
+	work->has_more = n == SLICE_ATTEMPTS;
+	if (work->r < 0 || !work->is_analysis || l->is_leaving)
+		return;
+	work->r = learning_read(store, oldest_ns, &work->learned, &work->err);
+	if (work->r < 0 || l->is_leaving)
+		return;
+	learning_analyze(&work->learned);
+	work->r = learning_write(store, &work->learned, &work->err);
+	if (work->r == 0 &&
+	    learning_list_changes(&work->learned, store, &work->changes, &work->n_changes) < 0)
+		work->r = err_set(&work->err, -ENOMEM, "out of memory");
 }
 
 /* ---- in the loop ---- */
@@ -146,7 +125,7 @@ static void begin_wanted(struct learner *l);
 static void on_done(void *ctx)
 {
 	struct learner *l = ctx;
-	const struct learner_listener *listener = &l->options.listener;
+	const struct learner_options *to = &l->options;
 	struct work *work = &l->work;
 	bool has_failed = work->r < 0;
 
@@ -160,10 +139,9 @@ static void on_done(void *ctx)
 				log_info("the runs can be analysed again");
 		}
 		for (size_t i = 0; !has_failed && i < work->n_changes; i++)
-			listener->on_news(listener->ctx, work->changes[i].pattern,
-					  work->changes[i].uid);
-		listener->on_analysis(listener->ctx, l->n_begun, has_failed ? NULL : &work->learned,
-				      &work->err);
+			to->on_news(to->ctx, work->changes[i].pattern, work->changes[i].uid);
+		to->on_analysis(to->ctx, l->n_begun, has_failed ? NULL : &work->learned,
+				&work->err);
 		plan_analysis(l);
 	} else if (!l->is_leaving) {
 		if (has_failed && !l->cannot_catch_up)
@@ -234,7 +212,7 @@ struct learner *learner_new(const struct learner_options *options)
 void learner_set(struct learner *l, unsigned interval_minutes, size_t min_jobs)
 {
 	l->options.min_jobs = min_jobs;
-	learn_plan_set_interval(&l->plan, interval_minutes);
+	l->plan.interval_ns = interval_minutes * MINUTE_NS;
 	plan_analysis(l);
 }
 

@@ -17,20 +17,16 @@
 
 struct learner;
 
-/* Both are called inside the loop, and not after learner_leave(). */
-struct learner_listener {
+/* Both functions are called inside the loop, and not after learner_leave(). */
+struct learner_options {
+	struct loop *loop;
+	const char *db; /* borrowed */
 	/* A pattern is new, or has another state: see struct learning_change. */
 	void (*on_news)(void *ctx, const struct pattern *pattern, uint64_t uid);
 	/* An analysis has ended. Of one that has failed l is NULL, and err says why. */
 	void (*on_analysis)(void *ctx, uint64_t num, const struct learning *l,
 			    const struct err *err);
 	void *ctx;
-};
-
-struct learner_options {
-	struct loop *loop;
-	const char *db; /* borrowed */
-	struct learner_listener listener;
 	unsigned interval_minutes;
 	size_t min_jobs; /* see learning_init() */
 };
@@ -61,15 +57,12 @@ struct learner *learner_free(struct learner *l);
 #define LEARN_RETRY_NS UINT64_C(60000000000)
 
 struct learn_plan {
-	uint64_t interval_ns;
-	uint64_t since_ns; /* the end of the last one; before the first, the beginning */
+	uint64_t interval_ns; /* may change: the time since the last one counts */
+	uint64_t since_ns;    /* the end of the last one; before the first, the beginning */
 	bool is_failing;
 };
 
 void learn_plan_begin(struct learn_plan *p, unsigned interval_minutes, uint64_t now_ns);
-
-/* From now on; the time since the last one counts. */
-void learn_plan_set_interval(struct learn_plan *p, unsigned interval_minutes);
 
 /* 0: it is due. */
 uint64_t learn_plan_wait_ns(const struct learn_plan *p, uint64_t now_ns);

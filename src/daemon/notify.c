@@ -13,34 +13,26 @@
 #include "base/num.h"
 #include "daemon/notify.h"
 
-/* The address: a path, or with an @ before it a name of the abstract kind. 0: it is none. */
-static socklen_t read_address(const char *text, struct sockaddr_un *ret)
-{
-	size_t len = text ? strlen(text) : 0;
-
-	if (len < 2 || len >= sizeof(ret->sun_path) || (text[0] != '/' && text[0] != '@'))
-		return 0;
-	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(ret->sun_path, text, len);
-	if (text[0] == '@')
-		ret->sun_path[0] = '\0';
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-}
-
 void notify_service_manager(const char *state)
 {
 	CLEANUP(close_fd) int fd = -1;
-	struct sockaddr_un address;
-	socklen_t len = read_address(getenv("NOTIFY_SOCKET"), &address);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const char *text = getenv("NOTIFY_SOCKET");
+	size_t len = text ? strlen(text) : 0;
 
-	if (len == 0)
+	/* A path, or with an @ before it a name of the abstract kind. */
+	if (len < 2 || len >= sizeof(address.sun_path) || (text[0] != '/' && text[0] != '@'))
 		return;
+	memcpy(address.sun_path, text, len);
+	if (text[0] == '@')
+		address.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
 	/* It may be gone: then nobody wants to know. */
 	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
-		      (struct sockaddr *)&address, len);
+		      (struct sockaddr *)&address,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
 }
 
 void notify_reloading(void)

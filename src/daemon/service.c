@@ -24,7 +24,6 @@
 #include "daemon/methods/methods.h"
 #include "daemon/notify.h"
 #include "daemon/service_internal.h"
-#include "daemon/service_work.h"
 
 /* ---- signals ---- */
 
@@ -33,7 +32,7 @@ static void on_signal(void *ctx)
 	struct service *s = ctx;
 	struct signalfd_siginfo info;
 
-	while (read(s->stop_signals.fd, &info, sizeof(info)) == sizeof(info)) {
+	while (read(s->signals_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo != SIGHUP) {
 			log_info("stops: %s came from pid %u", strsignal((int)info.ssi_signo),
 				 info.ssi_pid);
@@ -56,39 +55,18 @@ static int watch_signals(struct service *s, struct err *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	s->stop_signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (s->stop_signals.fd < 0)
+	s->signals_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->signals_fd < 0)
 		return err_set(err, -errno, "cannot wait for signals: %s", strerror(errno));
-	s->stop_signals.watch = loop_watch_fd(s->loop, s->stop_signals.fd, on_signal, s);
-	return s->stop_signals.watch ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
+	return loop_watch_fd(s->loop, s->signals_fd, on_signal, s)
+		       ? 0
+		       : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 /* ---- what logs report: the parts that follow jobs hear of it first ---- */
 
 /* By then what is read once more of a job that is over has been read. */
-#define AFTER_MS 5000
-
-static void give_back(void *ctx)
-{
-	struct service *s = ctx;
-
-	s->memory.is_due = false;
-	malloc_trim(0);
-}
-
-/*
- * Something large is over: in some seconds its memory goes back to the system, also what lies
- * between that of others, which malloc would keep for the next.
- */
-static void give_back_soon(struct service *s)
-{
-	if (!s->memory.timer)
-		s->memory.timer = loop_timer_new(s->loop, give_back, s);
-	if (!s->memory.timer || s->memory.is_due)
-		return;
-	s->memory.is_due = true;
-	loop_timer_set(s->memory.timer, AFTER_MS, 0);
-}
+#define TRIM_AFTER_NS UINT64_C(5000000000)
 
 static void on_change(void *ctx, enum change change, struct watched *job,
 		      const struct sheet_record *sheet)
@@ -110,7 +88,8 @@ static void on_change(void *ctx, enum change change, struct watched *job,
 		service_answer_waiters(s, job);
 		service_end_queued(s, job);
 		service_leave_job(s, job);
-		give_back_soon(s); /* a job of many processes took megabytes to store */
+		if (s->trim_boot_ns == 0) /* a job of many processes took megabytes to store */
+			s->trim_boot_ns = clock_boot_ns() + TRIM_AFTER_NS;
 		service_run_queue_soon(s);
 		learner_note_end(s->learner);
 		s->database.is_ingest_due = true;
@@ -136,40 +115,36 @@ static void on_anomaly(void *ctx, const struct watched *job, const struct episod
 		service_publish_anomaly(ctx, e, change, job->a.uid);
 }
 
-static bool expects_end(void *ctx, const struct attempt *a)
-{
-	return service_expects_word(ctx, a);
-}
-
-static const struct watch_ops watch_ops = { on_change, on_event, on_anomaly, expects_end };
+static const struct watch_ops watch_ops = { on_change, on_event, on_anomaly, service_expects_word };
 
 static int make_parts(struct service *s, struct err *err)
 {
 	s->loop = loop_new();
 	s->scan.membership = membership_new();
 	s->leftovers.orphans = orphans_new();
-	s->watch = watch_new(s->settings.options->paths->db, &watch_ops, s);
+	s->watch = watch_new(s->database.path, &watch_ops, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->settings.options->config->retention,
 					 s->settings.options->paths->jsonl)
 			    : NULL;
+	s->clients.recent = recent_new(RECENT_EVENTS, RECENT_BYTES);
 	s->detect = detect_new(&s->settings.options->config->anomaly, DETECT_ALL);
 	if (!s->loop || !s->upkeep || !s->scan.membership || !s->watch || !s->leftovers.orphans ||
-	    !s->detect)
+	    !s->detect || !s->clients.recent)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	return service_keep_events(s, err);
+	return 0;
 }
 
 /* What the socket answers: docs/rpc.md. */
 static const struct rpc_method methods[] = {
-	{ "daemon.config", method_daemon_config, RPC_FOR_ALL },
+	{ "daemon.config", method_daemon_config, RPC_NO_PARAMS },
 	{ "daemon.events", method_daemon_events, RPC_FOR_ALL },
-	{ "daemon.status", method_daemon_status, RPC_FOR_ALL },
-	{ "daemon.stop", method_daemon_stop, RPC_FOR_OWNER },
-	{ "daemon.top", method_daemon_top, RPC_FOR_ALL },
-	{ "daemon.top.stream", method_daemon_top_stream, RPC_FOR_ALL },
+	{ "daemon.status", method_daemon_status, RPC_NO_PARAMS },
+	{ "daemon.stop", method_daemon_stop, RPC_FOR_OWNER | RPC_NO_PARAMS },
+	{ "daemon.top", method_daemon_top, RPC_NO_PARAMS },
+	{ "daemon.top.stream", method_daemon_top_stream, RPC_NO_PARAMS },
 	{ "admit", method_admit, RPC_FOR_ALL },
 	{ "estimate", method_estimate, RPC_FOR_ALL },
-	{ "correlate", method_correlate, RPC_FOR_OWNER },
+	{ "correlate", method_correlate, RPC_FOR_OWNER | RPC_NO_PARAMS },
 	{ "events.subscribe", method_events_subscribe, RPC_FOR_ALL },
 	{ "resource.context", method_resource_context, RPC_FOR_ALL },
 	{ "job.anomalies", method_job_anomalies, RPC_FOR_ALL },
@@ -177,7 +152,7 @@ static const struct rpc_method methods[] = {
 	{ "job.attempts", method_job_attempts, RPC_FOR_ALL },
 	{ "job.cancel", method_job_cancel, RPC_FOR_ALL },
 	{ "job.events", method_job_events, RPC_FOR_ALL },
-	{ "job.list", method_job_list, RPC_FOR_ALL },
+	{ "job.list", method_job_list, RPC_NO_PARAMS },
 	{ "job.report", method_job_report, RPC_FOR_ALL },
 	{ "job.samples", method_job_samples, RPC_FOR_ALL },
 	{ "job.submit", method_job_submit, RPC_FOR_ALL },
@@ -213,7 +188,7 @@ static int listen_to_clients(struct service *s, struct err *err)
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
 
-/* ---- the socket ---- */
+/* ---- what is looked after besides the ticks ---- */
 
 int service_make_socket_folder(const char *path, mode_t socket_mode, struct err *err)
 {
@@ -237,15 +212,20 @@ int service_make_socket_folder(const char *path, mode_t socket_mode, struct err 
  * A daemon that nobody finds any more can be neither asked nor stopped, so the socket is made anew.
  * Who removes all that proctor has ever written takes the queue and the log as well.
  */
-#define SOCKET_LOOK_MS 2000
+#define CARE_MS 2000
 
-static void on_socket_timer(void *ctx)
+static void on_care_timer(void *ctx)
 {
 	struct service *s = ctx;
 	const struct service_options *o = s->settings.options;
 	struct err err = ERR_INIT;
 	int r;
 
+	/* Also what lies between memory of others, which malloc would keep for the next. */
+	if (s->trim_boot_ns && clock_boot_ns() >= s->trim_boot_ns) {
+		s->trim_boot_ns = 0;
+		malloc_trim(0);
+	}
 	/* Before the others have something to say; where that cannot be told, there is nobody to
 	 * tell. */
 	if (o->log_path && log_is_removed() && path_make_dir(o->paths->state_dir, NULL) == 0 &&
@@ -274,18 +254,7 @@ static void on_socket_timer(void *ctx)
 	s->is_unreachable = r < 0;
 }
 
-static int watch_socket(struct service *s, struct err *err)
-{
-	struct loop_timer *timer = loop_timer_new(s->loop, on_socket_timer, s);
-
-	if (!timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	loop_timer_set(timer, SOCKET_LOOK_MS, SOCKET_LOOK_MS);
-	return 0;
-}
-
-/* ---- a sign of life for the service manager ---- */
-
+/* A sign of life for the service manager. */
 static void on_watchdog_timer(void *ctx)
 {
 	struct service *s = ctx;
@@ -294,20 +263,20 @@ static void on_watchdog_timer(void *ctx)
 		notify_service_manager("WATCHDOG=1");
 }
 
+static int repeat(struct service *s, loop_fn *fn, uint64_t ms, struct err *err)
+{
+	struct loop_timer *timer = loop_timer_new(s->loop, fn, s);
+
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	loop_timer_set(timer, ms, ms);
+	return 0;
+}
+
 /* What clients, worker threads, system calls and jobs take besides the files that are open once we
  * listen; some of them are kept for who asks us to stop (struct rpc_limits). */
 #define FILES_TO_SERVE 80
 #define FILES_WANTED 4096
-
-/* Root may raise even the hard limit. ret: as it was, for the runners that we start. */
-static void raise_file_limit(struct rlimit *ret)
-{
-	const struct rlimit wanted = { FILES_WANTED, FILES_WANTED };
-
-	file_limit_raise(ret);
-	if (ret->rlim_max < FILES_WANTED)
-		(void)setrlimit(RLIMIT_NOFILE, &wanted);
-}
 
 /* A daemon that cannot open another file answers nobody, not even who wants it to stop. */
 static int check_files(const struct service *s, struct err *err)
@@ -333,11 +302,12 @@ static int check_files(const struct service *s, struct err *err)
 static int open_service(struct service *s, struct err *err)
 {
 	const struct timespec pause = { 0, QUEUE_PAUSE_NS };
+	const struct rlimit wanted = { FILES_WANTED, FILES_WANTED };
 	int r = path_make_dir(s->settings.options->paths->state_dir, err);
-	struct loop_timer *timer;
-	struct rlimit files;
 
-	raise_file_limit(&files);
+	file_limit_raise(&s->starting.files);
+	if (s->starting.files.rlim_max < FILES_WANTED) /* root may raise even the hard limit */
+		(void)setrlimit(RLIMIT_NOFILE, &wanted);
 	if (r == 0)
 		r = make_parts(s, err);
 	if (r < 0)
@@ -358,7 +328,7 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
 	if (r == 0)
-		r = watch_socket(s, err);
+		r = repeat(s, on_care_timer, CARE_MS, err);
 	if (r < 0)
 		return r;
 	r = service_open_queue(s, err);
@@ -368,7 +338,6 @@ static int open_service(struct service *s, struct err *err)
 	}
 	if (r < 0)
 		return r;
-	queue_set_file_limit(s->queue, &files);
 	r = service_begin_learning(s, err);
 	if (r < 0)
 		return r;
@@ -396,11 +365,7 @@ static int open_service(struct service *s, struct err *err)
 	s->watchdog.period_ms = notify_watchdog_ms();
 	if (r < 0 || s->watchdog.period_ms == 0)
 		return r;
-	timer = loop_timer_new(s->loop, on_watchdog_timer, s);
-	if (!timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	loop_timer_set(timer, s->watchdog.period_ms, s->watchdog.period_ms);
-	return 0;
+	return repeat(s, on_watchdog_timer, s->watchdog.period_ms, err);
 }
 
 /* ---- ending ---- */
@@ -432,7 +397,6 @@ static void close_service(struct service *s)
 	if (s->watch)
 		jobs = watch_jobs(s->watch, &n);
 	service_close_syscalls(s);
-	service_end_trace(s);
 	for (size_t i = 0; i < n; i++)
 		service_end_signals_of(s, jobs[i]);
 	unowned_release(&s->signals.unowned);
@@ -443,8 +407,7 @@ static void close_service(struct service *s)
 	if (s->store)
 		(void)store_take_in(s->store, NULL);
 	s->store = store_close(s->store);
-	service_release_closer(s);
-	service_release_lost(s);
+	attempt_list_release(&s->leftovers.lost);
 	s->leftovers.orphans = orphans_free(s->leftovers.orphans);
 	service_forget_streams(s);
 	service_close_life(s);
@@ -463,14 +426,12 @@ static void close_service(struct service *s)
 	s->learner = learner_free(s->learner);
 	s->aside = aside_free(s->aside);
 	s->starting.submitter = aside_free(s->starting.submitter);
-	close_fd(&s->stop_signals.fd);
+	close_fd(&s->signals_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->scan.snap);
 	buf_release(&s->clients.snapshot_json);
 	arena_release(&s->ladder.arena);
-	arena_release(&s->anomaly.kill_texts);
 	service_release_config(s);
-	service_release_roots(s);
 }
 
 int service_run(const struct service_options *options, struct err *err)
@@ -481,7 +442,8 @@ int service_run(const struct service_options *options, struct err *err)
 			      .config = options->config,
 			      .paths = options->paths,
 			      .mask = options->mask },
-		.stop_signals.fd = -1,
+		.database.path = options->paths->db,
+		.signals_fd = -1,
 		.root_fd = -1,
 		.guests.copies_fd = -1,
 		.ladder.arena = ARENA_INIT,

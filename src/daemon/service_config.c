@@ -135,26 +135,19 @@ static bool is_same(const struct config *a, const struct config *b, const struct
 	return strcmp(left.data, right.data) == 0;
 }
 
+/* One that is kept and was changed back is in force. */
 static void tell_change(void *ctx, const struct config *c, const struct config_setting *s)
 {
 	CLEANUP(buf_release) struct buf before = BUF_INIT, after = BUF_INIT;
-	const struct changes *changes = ctx;
+	const struct service_settings *settings = ctx;
 
-	if (is_same(changes->old, c, s))
+	if (is_same(settings->config, c, s))
 		return;
-	show(&before, changes->old, s);
+	show(&before, settings->config, s);
 	show(&after, c, s);
 	log_info("%s is %s now, and was %s", s->name, after.data, before.data);
-}
-
-/* One that was changed back is in force. */
-static void tell_kept(void *ctx, const struct config *c, const struct config_setting *s)
-{
-	const struct service *service = ctx;
-
 	for (size_t i = 0; i < ARRAY_SIZE(kept_settings); i++)
-		if (kept_settings[i] == s->offset && !is_same(service->settings.config, c, s) &&
-		    !is_same(service->settings.options->config, c, s))
+		if (kept_settings[i] == s->offset && !is_same(settings->options->config, c, s))
 			log_warning("%s has its effect when the daemon is started again", s->name);
 }
 
@@ -209,8 +202,7 @@ static int take_over(struct service *s, struct settings *wanted, bool *ret_has_i
 	r = replace_parts(s, wanted, &changes, err);
 	if (r < 0)
 		return r;
-	config_each(&wanted->config, tell_change, &changes);
-	config_each(&wanted->config, tell_kept, s);
+	config_each(&wanted->config, tell_change, &s->settings);
 	if (changes.mask) {
 		s->settings.mask = wanted->mask;
 	} else if (before) { /* the collector goes on with the mask that it has, not with its equal
@@ -276,12 +268,9 @@ int method_daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	const struct service *s = ctx;
 	const bool is_owner = service_is_owner(rpc_call_peer(call));
 	const bool is_refused = s->settings.reload.refused_wall_ns != 0;
-	struct json *j;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
+	struct json *j = rpc_call_result(call);
 
-	if (r < 0)
-		return r;
-	j = rpc_call_result(call);
+	(void)err;
 	json_begin_object(j);
 	json_key_string(j, "file", s->settings.paths->config);
 	json_key_bool(j, "was_read", s->settings.config->was_read);

@@ -123,6 +123,7 @@ struct guests {
 
 /* The database, beside its handle. */
 struct service_database {
+	const char *path;	     /* of the options: a daemon keeps it */
 	struct err err;		     /* why not, the last time */
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */
@@ -161,6 +162,7 @@ struct service_watching {
 struct service_starting {
 	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
+	struct rlimit files;		/* for runners: as we found it */
 	bool is_queue_gone;		/* the same of its folder */
 	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
 	struct submit_task *submits;	/* that it has, or will have */
@@ -180,9 +182,8 @@ struct service_leftovers {
 
 /* Clients that wait or follow. */
 struct service_clients {
-	struct waiter *waiters;		/* clients that wait for the end of a job */
-	struct learn_call *learn_calls; /* clients that wait for an analysis */
-	struct recent *recent;		/* the last events */
+	struct waiter *waiters; /* that wait for the end of a job, or for an analysis */
+	struct recent *recent;	/* the last events */
 	struct subscription *subscriptions;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
 	bool has_snapshot_json;	  /* and not of the one before */
@@ -196,14 +197,6 @@ struct service_rungs {
 	struct arena arena; /* of those that a run would get */
 };
 
-/* The jobs of the last tick, by their place in it. */
-struct service_roots {
-	struct membership_job *roots; /* one for each job that was watched at the last tick */
-	uint64_t *uids;		      /* whose those are */
-	size_t *n_of;
-	size_t cap;
-};
-
 /* The configuration, as it was read last. */
 struct service_settings {
 	const struct service_options *options;
@@ -214,12 +207,6 @@ struct service_settings {
 				      * reference (mask_ref()) */
 	struct reload_state reload;
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
-};
-
-/* Memory that goes back to the system. */
-struct service_memory {
-	struct loop_timer *timer; /* NULL: nothing large was ever over */
-	bool is_due;		  /* when it is due */
 };
 
 /* Looks at the host. */
@@ -237,12 +224,6 @@ struct service_scan {
 struct service_streams {
 	struct stream *first; /* of runners (service_stream.h) */
 	int64_t n_opened;     /* that were ever opened */
-};
-
-/* Signals to the daemon. */
-struct service_signals_fd {
-	struct loop_fd *watch;
-	int fd;
 };
 
 /* When the next tick is due. */
@@ -284,13 +265,12 @@ struct service {
 	struct service_leftovers leftovers;
 	struct service_clients clients;
 	struct service_rungs ladder;
-	struct service_roots assigned;
 	struct service_settings settings;
-	struct service_memory memory;
+	uint64_t trim_boot_ns; /* when freed memory goes back to the system; 0: nothing is due */
 	struct service_scan scan;
 	struct service_streams facts;
 	bool is_unreachable; /* its socket is gone, and cannot be made anew: said */
-	struct service_signals_fd stop_signals;
+	int signals_fd;	     /* signals to the daemon */
 	struct service_ticking ticking;
 };
 
@@ -312,8 +292,6 @@ void service_rescan(struct service *s);
 
 /* Adds what a process uses to what its job does. */
 void service_add_to_point(struct series_point *point, const struct proc_sample *p);
-
-void service_release_roots(struct service *s);
 
 /* How the tracker of processes knows a job. */
 struct membership_job service_membership_of(const struct watched *job);

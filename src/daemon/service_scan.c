@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
 
@@ -43,50 +44,20 @@ struct membership_job service_membership_of(const struct watched *job)
 	};
 }
 
-static int list_roots(struct service *s, struct watched *const *jobs, size_t n)
-{
-	if (n > s->assigned.cap) {
-		struct membership_job *roots = reallocarray(NULL, n, sizeof(*roots));
-		uint64_t *uids = reallocarray(NULL, n, sizeof(*uids));
-		size_t *n_of = reallocarray(NULL, n, sizeof(*n_of));
-
-		if (!roots || !uids || !n_of) {
-			free(roots);
-			free(uids);
-			free(n_of);
-			return -ENOMEM;
-		}
-		service_release_roots(s);
-		s->assigned = (struct service_roots){ roots, uids, n_of, n };
-	}
-	for (size_t i = 0; i < n; i++) {
-		s->assigned.roots[i] = service_membership_of(jobs[i]);
-		s->assigned.uids[i] = jobs[i]->a.uid;
-	}
-	return 0;
-}
-
-void service_release_roots(struct service *s)
-{
-	free(s->assigned.roots);
-	free(s->assigned.uids);
-	free(s->assigned.n_of);
-}
-
 /*
  * Samples of a job are shown to its user: what programs with rights that the user lacks have read
  * and written there is not among them.
  */
-static void withhold_io(struct service *s, size_t n_jobs)
+static void withhold_io(struct service *s, struct watched *const *jobs, size_t n_jobs)
 {
 	bool is_needed = false;
 
 	for (size_t i = 0; i < n_jobs; i++)
-		is_needed |= s->assigned.uids[i] != 0;
+		is_needed |= jobs[i]->a.uid != 0;
 	for (size_t i = 0; is_needed && i < s->scan.snap.n_processes; i++) {
 		struct proc_sample *p = &s->scan.snap.processes[i];
 		int job = membership_owner(s->scan.membership, i);
-		uint64_t uid = job >= 0 ? s->assigned.uids[job] : 0;
+		uint64_t uid = job >= 0 ? jobs[job]->a.uid : 0;
 
 		if (uid == 0)
 			continue;
@@ -143,8 +114,7 @@ static void ask_sheets(struct service *s, struct watched *const *jobs)
 static void add_up(struct service *s, struct watched **jobs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		jobs[i]->n_processes = s->assigned.n_of[i];
-		jobs[i]->n_living = 0;
+		jobs[i]->n_processes = jobs[i]->n_living = 0;
 		if (jobs[i]->point.n_processes > 0)
 			jobs[i]->lived = jobs[i]->point;
 		jobs[i]->point = (struct series_point){ .wall_ns = s->scan.snap.wall_ns,
@@ -160,6 +130,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 		s->scan.snap.processes[k].sheet_num = watch_sheet_at(
 			s->watch, jobs[owner], s->scan.snap.processes[k].start_wall_ns);
 		service_add_to_point(&jobs[owner]->point, &s->scan.snap.processes[k]);
+		jobs[owner]->n_processes++;
 		jobs[owner]->n_living += s->scan.snap.processes[k].state != 'Z';
 	}
 	membership_inherit_sheets(s->scan.membership, &s->scan.snap);
@@ -191,22 +162,26 @@ static void tell_progress(struct service *s, struct watched *const *jobs, size_t
 
 static int assign_by(struct service *s, struct collector *collector, struct err *err)
 {
+	CLEANUP(free_ptr) struct membership_job *roots = NULL;
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
 	if (!s->scan.has_snap)
 		return 0;
 	service_recall_attached(s);
-	if (list_roots(s, jobs, n) < 0)
+	roots = reallocarray(NULL, n + 1, sizeof(*roots));
+	if (!roots)
 		return err_set(err, -ENOMEM, "no memory left to watch %zu jobs", n);
-	if (membership_set_jobs(s->scan.membership, s->assigned.roots, n) < 0 ||
+	for (size_t i = 0; i < n; i++)
+		roots[i] = service_membership_of(jobs[i]);
+	if (membership_set_jobs(s->scan.membership, roots, n) < 0 ||
 	    membership_scan(s->scan.membership, &s->scan.snap,
 			    s->life.life ? MEMBERSHIP_KEEP_ONCE : MEMBERSHIP_FORGET_MISSING,
-			    s->assigned.n_of) < 0)
+			    NULL) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
 	collector_fill(collector, &s->scan.snap, SNAPSHOT_JOBS);
-	withhold_io(s, n);
+	withhold_io(s, jobs, n);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
 	return 0;

@@ -22,15 +22,14 @@ enum store_alive service_check_alive(void *ctx, const struct attempt *a)
 static int try_to_open(struct service *s, struct err *err)
 {
 	struct stat st;
-	int r = store_open_timeout(s->settings.options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS,
-				   &s->store, err);
+	int r = store_open_timeout(s->database.path, STORE_WRITE, LOOP_PATIENCE_MS, &s->store, err);
 
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
 	store_leave_disk(s->store);
-	if (stat(s->settings.options->paths->db, &st) < 0)
-		r = err_set(err, -errno, "%s is gone", s->settings.options->paths->db);
+	if (stat(s->database.path, &st) < 0)
+		r = err_set(err, -errno, "%s is gone", s->database.path);
 	if (r < 0) {
 		s->store = store_close(s->store);
 		return r;
@@ -41,23 +40,6 @@ static int try_to_open(struct service *s, struct err *err)
 	return 0;
 }
 
-/* What we write to a file that somebody has moved or removed nobody will find. */
-static void leave_replaced(struct service *s)
-{
-	struct stat st;
-
-	if (!s->store)
-		return;
-	if (stat(s->settings.options->paths->db, &st) == 0 && st.st_dev == s->database.device &&
-	    st.st_ino == s->database.inode)
-		return;
-	log_error("%s was removed or replaced: another is made", s->settings.options->paths->db);
-	upkeep_leave(s->upkeep);
-	s->database.record_err = (struct err)ERR_INIT;
-	s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
-	s->store = store_close(s->store);
-}
-
 /* ---- what logs have becomes rows ---- */
 
 /* A batch each minute, and before it when a job has ended or somebody reads the database. One that
@@ -66,11 +48,20 @@ static void leave_replaced(struct service *s)
 
 static int ingest(struct service *s, struct err *err)
 {
+	struct stat st;
 	int r;
 
-	leave_replaced(s);
+	/* What is written to a file that somebody has moved or removed nobody will find. */
+	if (s->store && (stat(s->database.path, &st) < 0 || st.st_dev != s->database.device ||
+			 st.st_ino != s->database.inode)) {
+		log_error("%s was removed or replaced: another is made", s->database.path);
+		upkeep_leave(s->upkeep);
+		s->database.record_err = (struct err)ERR_INIT;
+		s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
+		s->store = store_close(s->store);
+	}
 	r = s->store ? 0 : try_to_open(s, err);
-	if (r < 0 && upkeep_make_room(s->upkeep, s->settings.options->paths->db, r))
+	if (r < 0 && upkeep_make_room(s->upkeep, s->database.path, r))
 		r = try_to_open(s, err);
 	if (r < 0) {
 		s->database.err = *err;
@@ -136,8 +127,7 @@ static void sweep(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->database.sweep.swept =
-		store_sweep(s->settings.options->paths->db, s->database.sweep.followed_wall_ns);
+	s->database.sweep.swept = store_sweep(s->database.path, s->database.sweep.followed_wall_ns);
 }
 
 static void on_swept(void *ctx)

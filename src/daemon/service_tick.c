@@ -7,7 +7,6 @@
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 static int look(struct service *s, struct err *err)
 {

@@ -25,23 +25,11 @@ void signal_list_release(struct signal_list *list)
 	*list = (struct signal_list){ 0 };
 }
 
-static void count_unlisted(struct signal_list *list, const struct proc_event *ev)
-{
-	struct unlisted *u = list->unlisted ? list->unlisted : calloc(1, sizeof(*u));
-
-	list->unlisted = u;
-	if (!u)
-		return;
-	if (u->n++ == 0 || u->last.type == EVENT_SIGNAL || ev->type != EVENT_SIGNAL) {
-		u->last = *ev;
-		snprintf(u->details, sizeof(u->details), "%s", ev->details ? ev->details : "");
-	}
-}
-
 bool signal_list_take(struct signal_list *list, const struct proc_event *ev, pid_t sender)
 {
 	const int64_t kind[] = { ev->key.pid, ev->status.signal, sender };
 	uint64_t hash = hash_bytes(HASH_INIT, kind, sizeof(kind)), n_same = 0;
+	struct unlisted *u;
 	size_t limit = 0;
 
 	if (list->n_same.len >= MAX_KINDS)
@@ -58,7 +46,11 @@ bool signal_list_take(struct signal_list *list, const struct proc_event *ev, pid
 		list->n++;
 		return true;
 	}
-	count_unlisted(list, ev);
+	u = list->unlisted = list->unlisted ? list->unlisted : calloc(1, sizeof(*u));
+	if (u && (u->n++ == 0 || u->last.type == EVENT_SIGNAL || ev->type != EVENT_SIGNAL)) {
+		u->last = *ev;
+		snprintf(u->details, sizeof(u->details), "%s", ev->details ? ev->details : "");
+	}
 	return false;
 }
 

@@ -297,18 +297,6 @@ static void identify(struct attempt *a, const struct log_origin *o, const char *
 		a->interval_seconds = F64_UNKNOWN;
 }
 
-/* Where few files may be open, others need them more: then its start time tells whether it lives.
- */
-static int hold_runner(const struct proc_key *runner)
-{
-	struct rlimit limit;
-	int fd = open_process(runner);
-
-	if (fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd > limit.rlim_cur / 2)
-		close_fd(&fd);
-	return fd;
-}
-
 /* Takes over the attempt. */
 static int add_job(struct reading *in, struct attempt *a)
 {
@@ -316,6 +304,7 @@ static int add_job(struct reading *in, struct attempt *a)
 	struct watch *w = in->w;
 	/* The runner of a job whose log somebody has removed has begun another. */
 	struct watched *same = in->is_late ? NULL : watch_find_runner(w, &a->runner);
+	struct rlimit limit;
 
 	if (same && same->a.uid == a->uid && same->a.is_attached == a->is_attached &&
 	    strcmp(same->job_id, a->job_id) == 0) {
@@ -339,13 +328,19 @@ static int add_job(struct reading *in, struct attempt *a)
 	if (!job->job_id || job->a.id < 0 || ARRAY_RESERVE(w->jobs, w->cap, w->n + 1) < 0 ||
 	    (!in->is_late && map_put(&w->by_id, (uint64_t)job->a.id, (uintptr_t)job) < 0))
 		return -ENOMEM;
-	in->f->job = TAKE_PTR(job);
-	if (in->is_late)
-		return 0;
-	w->jobs[w->n++] = in->f->job;
-	if (!in->f->job->a.is_attached)
-		in->f->job->runner_fd = hold_runner(&in->f->job->a.runner);
-	in->w->ops.change(in->w->ctx, CHANGE_JOB_STARTED, in->f->job, NULL);
+	in->f->job = job;
+	if (!in->is_late) {
+		w->jobs[w->n++] = job;
+		if (!job->a.is_attached)
+			job->runner_fd = open_process(&job->a.runner);
+		/* Where few files may be open, others need them more: then its start time tells
+		 * whether it lives. */
+		if (job->runner_fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+		    (rlim_t)job->runner_fd > limit.rlim_cur / 2)
+			close_fd(&job->runner_fd);
+		w->ops.change(w->ctx, CHANGE_JOB_STARTED, job, NULL);
+	}
+	job = NULL;
 	return 0;
 }
 
@@ -768,28 +763,20 @@ int watch_look(struct watch *w, struct err *err)
 #define UNTOLD_NS UINT64_C(500000000)
 #define CLOCK_TICK_NS UINT64_C(10000000) /* births are told by the kernel's ticks */
 
-/* The last that had begun by then; NULL. */
-static const struct sheet_record *find_begun(const struct attempt *a, uint64_t wall_ns)
-{
-	const struct sheet_record *found = NULL;
-
-	for (size_t i = 0; i < a->n_sheets; i++)
-		if (u64_known(a->sheets[i].started_wall_ns) &&
-		    a->sheets[i].started_wall_ns <= wall_ns + CLOCK_TICK_NS)
-			found = &a->sheets[i];
-	return found;
-}
-
 int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t born_wall_ns)
 {
 	const struct attempt *a = &job->a;
 	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
 	bool is_final = last && last->num >= a->total_sheets;
+	int num = SHEET_NONE; /* of the last that had begun by then */
 
 	if (a->total_sheets <= 1 || !last)
 		return last ? last->num : a->current_sheet;
 	if (!u64_known(born_wall_ns) || (!is_final && born_wall_ns + UNTOLD_NS > w->looked_wall_ns))
 		return SHEET_NONE;
-	last = find_begun(a, born_wall_ns);
-	return last ? last->num : SHEET_NONE;
+	for (size_t i = 0; i < a->n_sheets; i++)
+		if (u64_known(a->sheets[i].started_wall_ns) &&
+		    a->sheets[i].started_wall_ns <= born_wall_ns + CLOCK_TICK_NS)
+			num = a->sheets[i].num;
+	return num;
 }

@@ -158,11 +158,12 @@ struct orphan *orphans_find(struct orphans *o, pid_t pid)
 	return orphan && orphan->is_found ? orphan : NULL;
 }
 
-void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx)
+struct orphan *orphans_next(struct orphans *o, const struct orphan *after)
 {
-	for (size_t i = 0; i < o->n; i++)
+	for (size_t i = after ? (size_t)(after - o->items) + 1 : 0; i < o->n; i++)
 		if (o->items[i].is_found)
-			fn(ctx, &o->items[i]);
+			return &o->items[i];
+	return NULL;
 }
 
 size_t orphans_count(const struct orphans *o)

@@ -61,9 +61,9 @@ int orphans_look(struct orphans *o, const struct snapshot *snap, const struct or
 /* One that was found; NULL: it is none. Valid until the next call that takes the orphans. */
 struct orphan *orphans_find(struct orphans *o, pid_t pid);
 
-/* Each that was found. fn may change what it says, but not whose and who it is. */
-typedef void orphan_fn(void *ctx, struct orphan *orphan);
-void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx);
+/* The one that was found after this one, or (NULL) the first; NULL: that was the last. Whose and
+ * who it is stays. */
+struct orphan *orphans_next(struct orphans *o, const struct orphan *after);
 
 /* Those that were found and are not yet gone. */
 size_t orphans_count(const struct orphans *o);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/macros.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "rpc/server_internal.h"
@@ -66,14 +67,13 @@ int rpc_request_read(const struct rpc_value *v, struct rpc_request *ret, struct 
 static void call_free(struct rpc_call *call)
 {
 	buf_release(&call->id);
-	buf_release(&call->result.text);
-	buf_release(&call->data.text);
+	buf_release(&call->result);
 	free(call);
 }
 
-/* NULL: no memory. */
+/* A faulty request is answered also where it has no id. NULL: no memory. */
 static struct rpc_call *call_new(struct rpc_conn *conn, struct batch *batch,
-				 const struct rpc_request *request)
+				 const struct rpc_request *request, bool is_faulty)
 {
 	struct rpc_call *call = calloc(1, sizeof(*call));
 	struct json j;
@@ -83,8 +83,8 @@ static struct rpc_call *call_new(struct rpc_conn *conn, struct batch *batch,
 	call->conn = conn;
 	call->batch = batch;
 	call->params = request->params;
-	call->id = call->result.text = call->data.text = (struct buf)BUF_INIT;
-	if (request->id) {
+	call->id = call->result = (struct buf)BUF_INIT;
+	if (request->id || is_faulty) {
 		json_init(&j, &call->id);
 		rpc_value_write(request->id, &j);
 	}
@@ -107,11 +107,6 @@ bool rpc_call_wants_answer(const struct rpc_call *call)
 	return call->id.len > 0;
 }
 
-const struct rpc_value *rpc_call_params(const struct rpc_call *call)
-{
-	return call->params;
-}
-
 int rpc_call_read(const struct rpc_call *call, const struct rpc_field *fields, size_t n, void *ret,
 		  struct err *err)
 {
@@ -121,21 +116,12 @@ int rpc_call_read(const struct rpc_call *call, const struct rpc_field *fields, s
 /* The result is written behind the head of its answer, so that it need not be copied there. */
 struct json *rpc_call_result(struct rpc_call *call)
 {
-	if (!call->result.is_there) {
-		buf_add_str(&call->result.text, "{\"jsonrpc\":\"2.0\",\"result\":");
-		json_init(&call->result.json, &call->result.text);
-		call->result.is_there = true;
+	if (!call->has_result) {
+		buf_add_str(&call->result, "{\"jsonrpc\":\"2.0\",\"result\":");
+		json_init(&call->json, &call->result);
+		call->has_result = true;
 	}
-	return &call->result.json;
-}
-
-struct json *rpc_call_data(struct rpc_call *call)
-{
-	if (!call->data.is_there) {
-		json_init(&call->data.json, &call->data.text);
-		call->data.is_there = true;
-	}
-	return &call->data.json;
+	return &call->json;
 }
 
 /* ---- the answer ---- */
@@ -151,14 +137,13 @@ static int call_render(struct rpc_call *call, int error, const struct err *err, 
 	if (call->id.len == 0)
 		return 0;
 	if (error < 0) {
-		conn_render_error(call->id.data, error, err ? err->text : "", &call->data.text,
-				  ret);
+		conn_render_error(call->id.data, error, err ? err->text : "", ret);
 	} else {
-		if (!call->result.is_there)
+		if (!call->has_result)
 			json_none(rpc_call_result(call));
-		conn_render_id(&call->result.text, call->id.data);
-		*ret = call->result.text;
-		call->result.text = (struct buf)BUF_INIT;
+		conn_render_id(&call->result, call->id.data);
+		*ret = call->result;
+		call->result = (struct buf)BUF_INIT;
 	}
 	if (buf_error(ret) < 0)
 		return -ENOMEM;
@@ -193,18 +178,6 @@ static void batch_end_requests(struct rpc_conn *conn)
 	batch_settle(conn, batch);
 }
 
-static void batch_add(struct rpc_conn *conn, struct batch *batch, struct buf *answer)
-{
-	size_t before = batch->line.len;
-
-	if (answer->len == 0)
-		return;
-	buf_add_char(&batch->line, before == 0 ? '[' : ',');
-	buf_add(&batch->line, answer->data, answer->len);
-	conn->batch_bytes += batch->line.len - before;
-	conn_count(conn);
-}
-
 /* ---- answers ---- */
 
 /* The call is over: its answer is sent, or waits for those of its batch. */
@@ -223,12 +196,17 @@ static void finish(struct rpc_call *call, int error, const struct err *err)
 		if (r == -EMSGSIZE)
 			err_set(&why, r, "the reply would be longer than %zu bytes", room);
 		buf_release(&answer);
-		conn_render_error(call->id.data, r, why.text, NULL, &answer);
+		conn_render_error(call->id.data, r, why.text, &answer);
 	}
 	conn->server->stats.n_errors += error < 0 || r < 0;
 	call_free(call);
+	if (batch && answer.len > 0) {
+		buf_add_char(&batch->line, used == 0 ? '[' : ',');
+		buf_add(&batch->line, answer.data, answer.len);
+		conn->batch_bytes += batch->line.len - used;
+		conn_count(conn);
+	}
 	if (batch) {
-		batch_add(conn, batch, &answer);
 		batch->n_open--;
 		batch_settle(conn, batch);
 	} else if (answer.len > 0) {
@@ -254,12 +232,7 @@ static void unlink_call(struct rpc_call *call)
 {
 	struct rpc_conn *conn = call->conn;
 
-	if (call->prev)
-		call->prev->next = call->next;
-	else
-		conn->calls = call->next;
-	if (call->next)
-		call->next->prev = call->prev;
+	LIST_REMOVE(conn->calls, call, next);
 	conn->n_calls--;
 	if (call->is_holding)
 		conn->is_held = false; /* there was but one, as it held up the others */
@@ -310,10 +283,12 @@ static int run_method(struct rpc_call *call, const char *name, struct err *err)
 
 		if (strcmp(method->name, name) != 0)
 			continue;
-		if (method->access != RPC_FOR_ALL && uid != 0 && uid != server->own_uid)
+		if ((method->flags & RPC_FOR_OWNER) && uid != 0 && uid != server->own_uid)
 			return err_set(err, -EACCES,
 				       "only root and the daemon's own user may call %s",
 				       method->name);
+		if ((method->flags & RPC_NO_PARAMS) && rpc_call_read(call, NULL, 0, NULL, err) < 0)
+			return -EINVAL;
 		return method->fn(server->ctx, call, err);
 	}
 	for (size_t i = 0; i < server->n_methods; i++)
@@ -324,52 +299,29 @@ static int run_method(struct rpc_call *call, const char *name, struct err *err)
 	return err_set(err, -ENOSYS, "no method %s", quoted);
 }
 
-static void answer_fault(struct rpc_conn *conn, struct batch *batch, const struct rpc_value *id,
-			 int error, const char *sentence)
-{
-	CLEANUP(buf_release) struct buf id_text = BUF_INIT, answer = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &id_text);
-	rpc_value_write(id, &j);
-	if (batch) {
-		conn_render_error(id_text.data, error, sentence, NULL, &answer);
-		batch_add(conn, batch, &answer);
-		conn->server->stats.n_errors++;
-	} else {
-		conn_send_error(conn, id_text.data, error, sentence);
-	}
-}
-
 static void dispatch_one(struct rpc_conn *conn, struct batch *batch, const struct rpc_value *v)
 {
 	struct err err = ERR_INIT;
 	struct rpc_request request;
 	struct rpc_call *call;
-	int r;
+	int r = rpc_request_read(v, &request, &err);
 
 	conn->server->stats.n_requests++;
-	r = rpc_request_read(v, &request, &err);
-	if (r < 0) {
-		answer_fault(conn, batch, request.id, r, err.text);
-		return;
-	}
-	call = call_new(conn, batch, &request);
+	call = call_new(conn, batch, &request, r < 0);
 	if (!call) {
-		answer_fault(conn, batch, request.id, -ENOMEM, "out of memory");
+		conn_drop(conn, "out of memory");
 		return;
 	}
 	if (batch)
 		batch->n_open++;
-	r = run_method(call, request.method, &err);
+	if (r == 0)
+		r = run_method(call, request.method, &err);
 	if (r < 0 || !call->is_deferred) {
 		finish(call, r, &err);
 		return;
 	}
 	call->params = NULL; /* they end with the method */
 	call->next = conn->calls;
-	if (conn->calls)
-		conn->calls->prev = call;
 	conn->calls = call;
 	conn->n_calls++;
 	conn->is_held = conn->is_held || call->is_holding;
@@ -444,8 +396,6 @@ int rpc_call_subscribe(struct rpc_call *call, rpc_gone_fn *gone, void *ctx,
 	*sub = (struct rpc_subscriber){
 		.conn = conn, .gone = gone, .gone_ctx = ctx, .next = conn->subscribers
 	};
-	if (conn->subscribers)
-		conn->subscribers->prev = sub;
 	conn->subscribers = sub;
 	conn->n_subscribers++;
 	conn->server->stats.n_subscribers++;
@@ -465,12 +415,7 @@ struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub)
 {
 	if (!sub)
 		return NULL;
-	if (sub->prev)
-		sub->prev->next = sub->next;
-	else
-		sub->conn->subscribers = sub->next;
-	if (sub->next)
-		sub->next->prev = sub->prev;
+	LIST_REMOVE(sub->conn->subscribers, sub, next);
 	sub->conn->n_subscribers--;
 	sub->conn->server->stats.n_subscribers--;
 	free(sub);
@@ -509,19 +454,7 @@ size_t rpc_subscriber_waiting(const struct rpc_subscriber *sub)
 	return sub->conn->out.events.bytes;
 }
 
-/* struct rpc_event is a message under another name. */
-struct rpc_event *rpc_event_new(const char *topic, uint64_t wall_ns, const char *json, size_t len)
-{
-	return (struct rpc_event *)message_new_event(topic, wall_ns, json, len);
-}
-
-struct rpc_event *rpc_event_unref(struct rpc_event *event)
-{
-	message_unref((struct message *)event);
-	return NULL;
-}
-
-void rpc_push(struct rpc_subscriber *sub, struct rpc_event *event)
+void rpc_push(struct rpc_subscriber *sub, struct message *event)
 {
 	struct rpc_conn *conn = sub->conn;
 	uint64_t n_lost = conn->out.n_lost;
@@ -530,7 +463,7 @@ void rpc_push(struct rpc_subscriber *sub, struct rpc_event *event)
 		return;
 	if (outbox_is_full(&conn->out) && !conn->is_clogged)
 		conn_write(conn); /* it may read fast enough, and many events come at once */
-	if (outbox_add_event(&conn->out, message_ref((struct message *)event)) < 0)
+	if (outbox_add_event(&conn->out, message_ref(event)) < 0)
 		conn_drop(conn, "out of memory");
 	conn->server->stats.n_events_lost += conn->out.n_lost - n_lost;
 	conn_settle_soon(conn);

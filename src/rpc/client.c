@@ -25,9 +25,6 @@
 struct wire {
 	int fd;
 	struct lines lines;
-	const char *bytes; /* of chunk: read and not yet handed out */
-	size_t n_bytes;
-	char chunk[RPC_CLIENT_CHUNK_BYTES];
 };
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -58,30 +55,29 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 	return r == 0 && clock_boot_ns() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
+struct rpc_client {
+	struct wire wire;
+	pid_t daemon_pid;
+	uid_t daemon_uid;
+	uint64_t timeout_ms;
+	rpc_event_fn *on_event;
+	const char *text_topic;
+	rpc_text_fn *on_text;
+	rpc_answer_fn *on_answer;
+	void *ctx;
+	int text_r; /* what on_text said to the last line that was for it */
+	uint64_t last_id;
+	bool is_dead;		   /* the order of lines is lost: nothing can be asked any more */
+	struct rpc_value *failure; /* the answer to the last call, if that was an error */
+};
+
 /* ---- connecting ---- */
-
-static int connect_patiently(const struct address *address, uint64_t deadline_ns)
-{
-	for (;;) {
-		int fd = address_connect(address);
-		uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
-
-		/* A Unix socket does not say when there is room among those who wait. */
-		if (fd != -EAGAIN && fd != -EINTR)
-			return fd;
-		if (now_ns >= deadline_ns)
-			return -ETIMEDOUT;
-		if (deadline_ns - now_ns < ns)
-			ns = deadline_ns - now_ns;
-		nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
-	}
-}
 
 /*
  * Connects, and makes sure that the listener is root or this user. Waits until
  * the deadline if too many others are waiting. -EPERM, -ETIMEDOUT, errno of connect().
  */
-static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid_t *ret_pid,
+static int wire_connect(struct rpc_client *client, const char *path, uint64_t deadline_ns,
 			struct err *err)
 {
 	CLEANUP(rpc_peer_release) struct rpc_peer peer = { 0 };
@@ -92,7 +88,16 @@ static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid
 	r = address_of_path(path, &address, err);
 	if (r < 0)
 		return r;
-	fd = connect_patiently(&address, deadline_ns);
+	/* A Unix socket does not say when there is room among those who wait. */
+	while ((fd = address_connect(&address)) == -EAGAIN || fd == -EINTR) {
+		uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
+
+		if (now_ns >= deadline_ns)
+			return err_set(err, -ETIMEDOUT, "cannot connect to %s: %s", path,
+				       strerror(ETIMEDOUT));
+		ns = deadline_ns - now_ns < ns ? deadline_ns - now_ns : ns;
+		nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+	}
 	if (fd < 0)
 		return err_set(err, fd, "cannot connect to %s: %s", path, strerror(-fd));
 	r = rpc_peer_read(fd, &peer, err);
@@ -102,8 +107,9 @@ static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid
 		return err_set(err, -EPERM,
 			       "on %s listens uid %u, who is neither root nor this user", path,
 			       (unsigned)peer.uid);
-	*ret_pid = peer.pid;
-	*ret_fd = TAKE_FD(fd);
+	client->daemon_pid = peer.pid;
+	client->daemon_uid = peer.uid;
+	client->wire.fd = TAKE_FD(fd);
 	return 0;
 }
 
@@ -130,38 +136,25 @@ static int wire_write(struct wire *w, const char *bytes, size_t n, uint64_t dead
 	return 0;
 }
 
-/* At least one byte. */
-static int wire_fill(struct wire *w, uint64_t deadline_ns)
-{
-	for (;;) {
-		ssize_t n = recv(w->fd, w->chunk, sizeof(w->chunk), MSG_DONTWAIT);
-		int r = 0;
-
-		if (n > 0) {
-			w->bytes = w->chunk;
-			w->n_bytes = (size_t)n;
-			return 0;
-		}
-		if (n == 0)
-			return -ECONNRESET;
-		if (errno == EAGAIN)
-			r = wait_for(w->fd, POLLIN, deadline_ns);
-		else if (errno != EINTR)
-			r = -errno;
-		if (r < 0)
-			return r;
-	}
-}
-
 /* The next line, valid until the next call. -ETIMEDOUT, -ECONNRESET: it has ended, -EMSGSIZE. */
 static int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_t *ret_len)
 {
 	for (;;) {
-		int r = lines_next(&w->lines, &w->bytes, &w->n_bytes, ret_line, ret_len);
+		char chunk[RPC_CLIENT_CHUNK_BYTES];
+		int r = lines_next(&w->lines, ret_line, ret_len);
+		ssize_t n;
 
 		if (r != 0)
 			return r < 0 ? r : 0;
-		r = wire_fill(w, deadline_ns);
+		n = recv(w->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+		if (n > 0)
+			r = lines_add(&w->lines, chunk, (size_t)n);
+		else if (n == 0)
+			r = -ECONNRESET;
+		else if (errno == EAGAIN)
+			r = wait_for(w->fd, POLLIN, deadline_ns);
+		else if (errno != EINTR)
+			r = -errno;
 		if (r < 0)
 			return r;
 	}
@@ -201,21 +194,6 @@ static bool go_to(struct json_cursor *c, const char *key, const char *before, co
 /* Larger than for requests: a report of a job with many processes is one answer. */
 static const struct rpc_value_limits limits = { .max_depth = 256, .max_values = 8000000 };
 
-struct rpc_client {
-	struct wire wire;
-	pid_t daemon_pid;
-	uint64_t timeout_ms;
-	rpc_event_fn *on_event;
-	const char *text_topic;
-	rpc_text_fn *on_text;
-	rpc_answer_fn *on_answer;
-	void *ctx;
-	int text_r; /* what on_text said to the last line that was for it */
-	uint64_t last_id;
-	bool is_dead;		   /* the order of lines is lost: nothing can be asked any more */
-	struct rpc_value *failure; /* the answer to the last call, if that was an error */
-};
-
 /* ---- opening ---- */
 
 static bool is_absent(int r)
@@ -239,8 +217,7 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 		bool is_between = i > 0 && i + 1 < paths.n; /* neither named, nor the system's */
 		struct err why = ERR_INIT;
 
-		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
-				 &why) == 0)
+		if (wire_connect(client, paths.items[i], deadline_ns, &why) == 0)
 			return 0;
 		/* A directory that this user may not enter is somebody else's, as HOME may be. */
 		if (is_between && why.code == -EACCES && lstat(paths.items[i], &st) < 0 &&
@@ -283,11 +260,8 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	client->on_answer = options->on_answer;
 	client->ctx = options->ctx;
 	deadline_ns = wire_deadline(client->timeout_ms);
-	if (options->path)
-		r = wire_connect(options->path, deadline_ns, &client->wire.fd, &client->daemon_pid,
-				 err);
-	else
-		r = find_daemon(client, deadline_ns, err);
+	r = options->path ? wire_connect(client, options->path, deadline_ns, err)
+			  : find_daemon(client, deadline_ns, err);
 	if (options->path && is_absent(r))
 		return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)",
 			       options->path);
@@ -325,11 +299,7 @@ pid_t rpc_client_daemon_pid(const struct rpc_client *client)
 
 uid_t rpc_client_daemon_uid(const struct rpc_client *client)
 {
-	struct rpc_peer peer = { .uid = (uid_t)-1 };
-
-	(void)rpc_peer_read(client->wire.fd, &peer, NULL);
-	free(peer.groups);
-	return peer.uid;
+	return client->daemon_uid;
 }
 
 /* ---- sending ---- */
@@ -446,16 +416,21 @@ static bool hand_on_answer(struct rpc_client *client, const struct rpc_value *me
 	return true;
 }
 
-static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadline_ns,
-			struct rpc_value **ret, struct err *err)
+int rpc_client_call(struct rpc_client *client, const char *method, const char *params,
+		    struct rpc_value **ret, struct err *err)
 {
-	for (;;) {
+	uint64_t deadline_ns = wire_deadline(client->timeout_ms), id = ++client->last_id;
+	int r;
+
+	client->failure = rpc_value_free(client->failure);
+	r = send_request(client, id, method, params, deadline_ns, err);
+	while (r == 0) {
 		struct rpc_value *message = NULL, *result;
 		const struct rpc_value *its_id, *error;
-		int r = read_message(client, deadline_ns, &message, err);
 
+		r = read_message(client, deadline_ns, &message, err);
 		if (r < 0)
-			return r;
+			break;
 		its_id = rpc_value_get(message, "id");
 		error = rpc_value_get(message, "error");
 		/* An error without an id is about our request too: only one is under way. */
@@ -481,21 +456,9 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 		rpc_value_free(message);
 		/* Lines may come for ever without the one that is awaited. */
 		if (clock_boot_ns() >= deadline_ns)
-			return fail(client, -ETIMEDOUT, err);
+			r = fail(client, -ETIMEDOUT, err);
 	}
-}
-
-int rpc_client_call(struct rpc_client *client, const char *method, const char *params,
-		    struct rpc_value **ret, struct err *err)
-{
-	uint64_t deadline_ns = wire_deadline(client->timeout_ms), id = ++client->last_id;
-	int r;
-
-	client->failure = rpc_value_free(client->failure);
-	r = send_request(client, id, method, params, deadline_ns, err);
-	if (r < 0)
-		return r;
-	return await_answer(client, id, deadline_ns, ret, err);
+	return r;
 }
 
 int rpc_client_ask(struct rpc_client *client, const char *method, const char *params,
@@ -527,9 +490,7 @@ const struct rpc_value *rpc_client_error_data(const struct rpc_client *client)
 
 int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err *err)
 {
-	const struct wire *wire = &client->wire;
 	uint64_t deadline_ns = wire_deadline(timeout_ms);
-	bool has_line;
 
 	for (;;) {
 		struct rpc_value *message = NULL;
@@ -543,8 +504,7 @@ int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err
 		if (r != 0)
 			return r;
 		/* What was read is handed out; but lines may come for ever. */
-		has_line = wire->n_bytes > 0 && memchr(wire->bytes, '\n', wire->n_bytes);
-		if (!has_line && clock_boot_ns() >= deadline_ns)
+		if (!lines_has_line(&client->wire.lines) && clock_boot_ns() >= deadline_ns)
 			return fail(client, -ETIMEDOUT, err);
 	}
 }

@@ -106,5 +106,5 @@ int rpc_client_fd(const struct rpc_client *client);
 /* The daemon's, as it was when it began to listen; 0: in another pid namespace. */
 pid_t rpc_client_daemon_pid(const struct rpc_client *client);
 
-/* Whose it is: root's, or our own; (uid_t)-1 if the kernel does not say. */
+/* Whose it is: root's, or our own. */
 uid_t rpc_client_daemon_uid(const struct rpc_client *client);

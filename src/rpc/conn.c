@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "rpc/value.h"
 #include "rpc/server_internal.h"
 
@@ -62,7 +63,6 @@ bool conn_has_hung_up(const struct rpc_conn *conn)
 static void conn_release_buffers(struct rpc_conn *conn)
 {
 	lines_release(&conn->lines);
-	buf_release(&conn->unread);
 	outbox_release(&conn->out);
 	if (conn->parsing) {
 		conn->parsing->conn = NULL;
@@ -101,14 +101,20 @@ static size_t holds_replies(const struct rpc_conn *conn, uint64_t *ret_since_ns)
 	return conn->counted_unread_bytes;
 }
 
-/* How much all connections of one user hold of such things. */
-static size_t sum_of_user(const struct rpc_server *server, uid_t uid, holds_fn *holds)
+static size_t holds_events(const struct rpc_conn *conn, uint64_t *ret_since_ns)
+{
+	*ret_since_ns = conn->written_ns;
+	return outbox_event_bytes(&conn->out);
+}
+
+/* How much all connections of one user, or (NULL) of all, hold of such things. */
+static size_t sum_of_user(const struct rpc_server *server, const uid_t *uid, holds_fn *holds)
 {
 	uint64_t since_ns;
 	size_t sum = 0;
 
 	for (size_t i = 0; i < server->n_conns; i++)
-		if (server->conns[i]->peer.uid == uid)
+		if (!uid || server->conns[i]->peer.uid == *uid)
 			sum += holds(server->conns[i], &since_ns);
 	return sum;
 }
@@ -122,7 +128,7 @@ static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 	size_t most = 0;
 
 	for (size_t i = 0; i < server->n_conns; i++) {
-		size_t sum = sum_of_user(server, server->conns[i]->peer.uid, holds);
+		size_t sum = sum_of_user(server, &server->conns[i]->peer.uid, holds);
 
 		if (sum > most) {
 			most = sum;
@@ -138,9 +144,7 @@ static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 	return oldest;
 }
 
-/* If more is held than allowed: of the user who holds the most, the connections that have held it
- * the longest are dropped. */
-static void conn_shed(struct rpc_server *server)
+void conn_shed(struct rpc_server *server)
 {
 	struct rpc_conn *conn;
 
@@ -150,6 +154,10 @@ static void conn_shed(struct rpc_server *server)
 	while (server->stats.request_bytes > server->limits.max_all_request_bytes &&
 	       (conn = find_oldest(server, holds_half_line)))
 		conn_drop(conn, "too many long requests at once, and its has taken the longest");
+	/* A snapshot of thousands of processes at every tick, and each stuck in another one. */
+	while (sum_of_user(server, NULL, holds_events) > server->limits.max_all_unread_bytes &&
+	       (conn = find_oldest(server, holds_events)))
+		conn_drop(conn, "too many events wait, and it has read nothing for the longest");
 }
 
 /* ---- sending ---- */
@@ -161,8 +169,7 @@ void conn_render_id(struct buf *b, const char *id)
 	buf_add_char(b, '}');
 }
 
-void conn_render_error(const char *id, int error, const char *sentence, const struct buf *data,
-		       struct buf *ret)
+void conn_render_error(const char *id, int error, const char *sentence, struct buf *ret)
 {
 	enum rpc_code code = rpc_code_of(error);
 	struct json j;
@@ -172,10 +179,6 @@ void conn_render_error(const char *id, int error, const char *sentence, const st
 	json_begin_object(&j);
 	json_key_i64(&j, "code", code);
 	json_key_string(&j, "message", sentence[0] ? sentence : rpc_code_meaning(code));
-	if (data && data->len > 0 && buf_error(data) == 0) {
-		json_key(&j, "data");
-		json_raw(&j, data->data, data->len);
-	}
 	json_end_object(&j);
 	conn_render_id(ret, id);
 }
@@ -220,7 +223,7 @@ void conn_send_error(struct rpc_conn *conn, const char *id, int error, const cha
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
 	conn->server->stats.n_errors++;
-	conn_render_error(id, error, sentence, NULL, &line);
+	conn_render_error(id, error, sentence, &line);
 	conn_send(conn, &line);
 }
 
@@ -249,14 +252,14 @@ void conn_close(struct rpc_conn *conn)
 /* ---- after something has happened ---- */
 
 /* Whether more is to be read from the socket: what came before it has been handled. */
-static bool is_read(const struct rpc_conn *conn)
+static bool is_read(struct rpc_conn *conn)
 {
-	return !conn->is_at_end && conn->unread.len == 0 && !conn_is_full(conn);
+	return !conn->is_at_end && !lines_has_line(&conn->lines) && !conn_is_full(conn);
 }
 
-static bool has_more(const struct rpc_conn *conn)
+static bool has_more(struct rpc_conn *conn)
 {
-	return conn->unread.len > 0 && !conn_is_full(conn);
+	return lines_has_line(&conn->lines) && !conn_is_full(conn);
 }
 
 /* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
@@ -269,7 +272,7 @@ static void conn_settle(struct rpc_conn *conn)
 	conn_write(conn);
 	conn->is_handling = false;
 	is_over = conn->is_at_end && conn->n_calls == 0 && conn->n_subscribers == 0 &&
-		  !conn->parsing && !conn->batch && conn->unread.len == 0 &&
+		  !conn->parsing && !conn->batch && !lines_has_line(&conn->lines) &&
 		  outbox_is_empty(&conn->out);
 	if (conn->is_broken || is_over) {
 		conn_close(conn);
@@ -302,12 +305,7 @@ static void on_parsed(void *ctx)
 	struct rpc_conn *conn = job->conn;
 
 	if (job->server) {
-		if (job->prev)
-			job->prev->next = job->next;
-		else
-			job->server->jobs = job->next;
-		if (job->next)
-			job->next->prev = job->prev;
+		LIST_REMOVE(job->server->jobs, job, next);
 		job->server->stats.request_bytes -= job->line.len;
 	}
 	buf_release(&job->line);
@@ -326,24 +324,21 @@ static void on_parsed(void *ctx)
 static int parse_aside(struct rpc_conn *conn, struct buf *line)
 {
 	struct parse_job *job = calloc(1, sizeof(*job));
-	struct rpc_server *server;
+	struct rpc_server *server = conn->server;
 
 	if (!job)
 		return -ENOMEM;
-	job->server = conn->server;
+	job->server = server;
 	job->conn = conn;
-	job->max_batch = conn->server->limits.max_batch;
+	job->max_batch = server->limits.max_batch;
 	job->line = *line;
 	job->parsed.line_bytes = line->len;
-	if (loop_queue_work(conn->server->loop, parse, on_parsed, job) < 0) {
+	if (loop_queue_work(server->loop, parse, on_parsed, job) < 0) {
 		free(job); /* the line is still the caller's */
 		return -ENOMEM;
 	}
 	*line = (struct buf)BUF_INIT;
-	server = job->server;
 	job->next = server->jobs;
-	if (server->jobs)
-		server->jobs->prev = job;
 	server->jobs = job;
 	server->stats.request_bytes += job->line.len;
 	conn->parsing = job;
@@ -358,44 +353,38 @@ void parse_forget_server(struct rpc_server *server)
 
 /* ---- reading ---- */
 
-/* Whether another line can be handled; what waits is written first, as that may make room. */
-static bool may_go_on(struct rpc_conn *conn)
-{
-	if (conn_is_full(conn))
-		conn_write(conn);
-	return !conn->is_broken && !conn_is_full(conn) && clock_boot_ns() < conn->turn_ends_ns;
-}
-
-/* Handles the lines in what has come; what there is no room or no time for is kept. */
-static void take_bytes(struct rpc_conn *conn, const char *bytes, size_t n)
+/* Handles the lines that have come; those that there is no room or no time for wait. */
+static void take_lines(struct rpc_conn *conn)
 {
 	size_t n_ended = conn->lines.n_ended;
 
 	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
-	while (n > 0 && may_go_on(conn)) {
+	while (!conn->is_broken && clock_boot_ns() < conn->turn_ends_ns) {
 		CLEANUP(buf_release) struct buf whole = BUF_INIT;
 		const char *line = NULL;
+		char text[96];
 		size_t len = 0;
-		int r = lines_next(&conn->lines, &bytes, &n, &line, &len);
+		int r;
 
-		if (r > 0) {
-			if (len <= PARSE_ASIDE_BYTES || !lines_take(&conn->lines, &whole))
-				dispatch_line(conn, line, len);
-			else if (parse_aside(conn, &whole) < 0)
-				conn_send_error(conn, "null", -ENOMEM, "out of memory");
-		} else if (r < 0) {
-			char text[96];
-
+		if (conn_is_full(conn))
+			conn_write(conn); /* that may make room */
+		r = conn->is_broken || conn_is_full(conn) ? 0
+							  : lines_next(&conn->lines, &line, &len);
+		if (r == 0)
+			break;
+		if (r < 0) {
 			snprintf(text, sizeof(text), "the line is longer than %zu bytes",
 				 conn->server->limits.max_request_bytes);
-			conn_send_error(conn, "null", r, r == -EMSGSIZE ? text : "out of memory");
+			conn_send_error(conn, "null", r, text);
+		} else if (len <= PARSE_ASIDE_BYTES) {
+			dispatch_line(conn, line, len);
+		} else if (lines_take(&conn->lines, line, len, &whole) < 0 ||
+			   parse_aside(conn, &whole) < 0) {
+			conn_send_error(conn, "null", -ENOMEM, "out of memory");
 		}
 	}
 	if (conn->is_broken)
 		return;
-	buf_add(&conn->unread, bytes, n);
-	if (buf_error(&conn->unread) < 0)
-		conn_drop(conn, "out of memory");
 	/* Since when half a line is there. One that was left out ends as any other does. */
 	if (conn->lines.n_ended != n_ended || !lines_has_half(&conn->lines))
 		conn->half_since_ns = 0;
@@ -412,14 +401,18 @@ static void receive(struct rpc_conn *conn)
 	ssize_t n = recv(conn->fd, chunk, CHUNK_BYTES, MSG_DONTWAIT);
 
 	if (n > 0) {
-		take_bytes(conn, chunk, (size_t)n);
+		if (lines_add(&conn->lines, chunk, (size_t)n) < 0)
+			conn_drop(conn, "out of memory");
+		else
+			take_lines(conn);
 	} else if (n == 0) {
 		conn->is_at_end = true;
 		conn->is_broken = conn->is_broken || conn_has_hung_up(conn);
 		/* No more of it will come: what is there is a line, as of "printf" without a
 		 * newline. */
-		if (!conn->is_broken && lines_has_half(&conn->lines))
-			take_bytes(conn, "\n", 1);
+		if (!conn->is_broken && lines_has_half(&conn->lines) &&
+		    lines_add(&conn->lines, "\n", 1) == 0)
+			take_lines(conn);
 		conn->half_since_ns = 0;
 	} else if (errno != EAGAIN && errno != EINTR) {
 		conn->is_broken = true;
@@ -451,10 +444,7 @@ void conn_continue(struct rpc_conn *conn)
 	if (conn->batch && !conn->is_held) {
 		dispatch_continue(conn);
 	} else if (has_more(conn)) {
-		CLEANUP(buf_release) struct buf bytes = conn->unread;
-
-		conn->unread = (struct buf)BUF_INIT;
-		take_bytes(conn, bytes.data, bytes.len);
+		take_lines(conn);
 	} else if (conn->is_ready && is_read(conn)) {
 		receive(conn);
 	}
@@ -482,7 +472,6 @@ struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *pe
 	conn->peer = *peer;
 	*peer = (struct rpc_peer){ 0 };
 	conn->lines = (struct lines)LINES_INIT(limits->max_request_bytes);
-	conn->unread = (struct buf)BUF_INIT;
 	outbox_init(&conn->out, &out);
 	return conn;
 }

@@ -8,77 +8,85 @@
 
 void lines_release(struct lines *l)
 {
-	buf_release(&l->partial);
+	buf_release(&l->bytes);
+	*l = (struct lines)LINES_INIT(l->max_bytes);
 }
 
-static void forget_partial(struct lines *l)
+/* What was taken goes. */
+static void drop_taken(struct lines *l)
 {
-	if (l->partial.cap > KEEP_BYTES)
-		buf_release(&l->partial);
-	else
-		buf_reset(&l->partial);
-	l->is_whole = false;
+	size_t rest = l->bytes.len - l->at;
+
+	if (rest == 0 && l->bytes.cap > KEEP_BYTES)
+		buf_release(&l->bytes);
+	else if (l->at > 0)
+		memmove(l->bytes.data, l->bytes.data + l->at, rest);
+	buf_truncate(&l->bytes, rest);
+	l->at = 0;
+	l->n_scanned = rest;
 }
 
-int lines_next(struct lines *l, const char **bytes, size_t *n, const char **ret_line,
-	       size_t *ret_len)
+int lines_add(struct lines *l, const char *bytes, size_t n)
 {
-	if (l->is_whole)
-		forget_partial(l);
-	while (*n > 0) {
-		const char *start = *bytes, *end = memchr(start, '\n', *n);
-		size_t k = end ? (size_t)(end - start) : *n;
-		int r = 0;
+	buf_add(&l->bytes, bytes, n);
+	return buf_error(&l->bytes);
+}
 
-		/* With the newline, if there is one. */
-		*bytes += k + (end != NULL);
-		*n -= k + (end != NULL);
-		l->n_ended += end != NULL;
-		if (l->is_skipping) {
-			l->is_skipping = !end;
+bool lines_has_line(struct lines *l)
+{
+	const char *end = NULL;
+
+	if (l->n_scanned < l->at)
+		l->n_scanned = l->at;
+	if (l->n_scanned < l->bytes.len)
+		end = memchr(l->bytes.data + l->n_scanned, '\n', l->bytes.len - l->n_scanned);
+	l->n_scanned = end ? (size_t)(end - l->bytes.data) : l->bytes.len;
+	return end != NULL;
+}
+
+int lines_next(struct lines *l, const char **ret_line, size_t *ret_len)
+{
+	for (;;) {
+		bool has_end = lines_has_line(l), was_skipping = l->is_skipping;
+		size_t start = l->at, len = l->n_scanned - start;
+
+		if (!has_end && (was_skipping || len <= l->max_bytes)) {
+			l->at = was_skipping ? l->n_scanned : start;
+			drop_taken(l);
+			return 0;
+		}
+		l->at = l->n_scanned + has_end;
+		l->n_ended += has_end;
+		l->is_skipping = !has_end;
+		if (was_skipping)
 			continue;
-		}
-		if (end && l->partial.len == 0 && k <= l->max_bytes) {
-			*ret_line = start;
-			*ret_len = k;
-			return 1;
-		}
-		r = l->partial.len + k > l->max_bytes ? -EMSGSIZE : 0;
-		if (r == 0) {
-			buf_add(&l->partial, start, k);
-			r = buf_error(&l->partial);
-		}
-		if (r < 0) {
-			forget_partial(l);
-			l->is_skipping = !end;
-			return r;
-		}
-		if (end) {
-			l->is_whole = true;
-			*ret_line = l->partial.data;
-			*ret_len = l->partial.len;
-			return 1;
-		}
+		if (len > l->max_bytes)
+			return -EMSGSIZE;
+		*ret_line = l->bytes.data + start;
+		*ret_len = len;
+		return 1;
 	}
-	return 0;
 }
 
-bool lines_has_half(const struct lines *l)
+bool lines_has_half(struct lines *l)
 {
-	return l->is_skipping || (l->partial.len > 0 && !l->is_whole);
+	return l->is_skipping || (!lines_has_line(l) && l->bytes.len > l->at);
 }
 
 size_t lines_kept_bytes(const struct lines *l)
 {
-	return l->is_whole ? 0 : l->partial.len;
+	return l->bytes.len - l->at;
 }
 
-bool lines_take(struct lines *l, struct buf *ret)
+int lines_take(struct lines *l, const char *line, size_t len, struct buf *ret)
 {
-	if (!l->is_whole)
-		return false;
-	*ret = l->partial;
-	l->partial = (struct buf)BUF_INIT;
-	l->is_whole = false;
-	return true;
+	if (line == l->bytes.data && l->at == l->bytes.len) {
+		buf_truncate(&l->bytes, len);
+		*ret = l->bytes;
+		l->bytes = (struct buf)BUF_INIT;
+		l->at = l->n_scanned = 0;
+	} else {
+		buf_add(ret, line, len);
+	}
+	return buf_error(ret);
 }

@@ -1,11 +1,11 @@
 /*
  * lines - bytes as they come from a socket, cut into lines.
  *
- *	while ((r = lines_next(&lines, &bytes, &n, &line, &len)) != 0)
+ *	lines_add(&lines, bytes, n);
+ *	while ((r = lines_next(&lines, &line, &len)) != 0)
  *		if (r > 0) … a line;  else … one was too long and is left out
  *
- * A line that is whole in the bytes is not copied. Of one that is too long the
- * rest is skipped up to its newline, and not kept.
+ * Of a line that is too long the rest is skipped up to its newline, and not kept.
  */
 #pragma once
 
@@ -15,36 +15,38 @@
 #include "base/buf.h"
 
 struct lines {
-	size_t max_bytes; /* of one line, without its newline */
-	struct buf partial;
-	bool is_whole;	  /* partial is the line that was given last */
-	bool is_skipping; /* what comes belongs to a line that is left out */
-	size_t n_ended;	  /* newlines that have come, also of lines that were left out */
+	size_t max_bytes;     /* of one line, without its newline */
+	struct buf bytes;     /* that have come; those before at were taken */
+	size_t at, n_scanned; /* from at to here is no newline */
+	bool is_skipping;     /* what comes belongs to a line that is left out */
+	size_t n_ended;	      /* newlines that were taken, also of lines that were left out */
 };
 
-#define LINES_INIT(max)                          \
-	{                                        \
-		(max), BUF_INIT, false, false, 0 \
+#define LINES_INIT(max)                         \
+	{                                       \
+		(max), BUF_INIT, 0, 0, false, 0 \
 	}
 
 void lines_release(struct lines *l);
 
+/* These have come. -ENOMEM: the connection's order is lost. */
+int lines_add(struct lines *l, const char *bytes, size_t n);
+
 /*
- * Takes from *bytes, of which there are *n, and moves both on. 1: a line, without
- * its newline, valid until the next call. 0: all was taken. -EMSGSIZE, -ENOMEM:
- * the line that has begun is left out; this is said once for it.
+ * 1: a line, without its newline, valid until the next call. 0: no more has come than half a line.
+ * -EMSGSIZE: the line that has begun is left out; this is returned once for it.
  */
-int lines_next(struct lines *l, const char **bytes, size_t *n, const char **ret_line,
-	       size_t *ret_len);
+int lines_next(struct lines *l, const char **ret_line, size_t *ret_len);
 
-/* Whether half a line is there (or half of one that is skipped). */
-bool lines_has_half(const struct lines *l);
+/* Whether the end of a line has come. */
+bool lines_has_line(struct lines *l);
 
-/* Bytes that are kept of half a line. */
+/* Whether nothing but half a line is there (or half of one that is skipped). */
+bool lines_has_half(struct lines *l);
+
+/* Bytes that wait. */
 size_t lines_kept_bytes(const struct lines *l);
 
-/*
- * Hands over the line that lines_next() has just given, if it was put together
- * here (every line longer than the bytes of one call was). False: it was not.
- */
-bool lines_take(struct lines *l, struct buf *ret);
+/* Hands over the line that lines_next() has just given: its memory, if it is all that is there.
+ * -ENOMEM. */
+int lines_take(struct lines *l, const char *line, size_t len, struct buf *ret);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/macros.h"
 
 /* ---- messages ---- */
 
@@ -56,32 +57,17 @@ void message_unshare(struct message *m)
 	m->fd = NOT_TO_BE_SHARED;
 }
 
-size_t message_held_bytes(const struct message *m)
-{
-	return m->fd >= 0 ? 2 * m->len : m->len;
-}
-
-static int message_queue_grow(struct message_queue *q)
-{
-	size_t cap = q->cap ? q->cap * 2 : 4;
-	struct message **items = calloc(cap, sizeof(*items));
-
-	if (!items)
-		return -ENOMEM;
-	for (size_t i = 0; i < q->n; i++)
-		items[i] = q->items[(q->first + i) % q->cap];
-	free(q->items);
-	q->items = items;
-	q->first = 0;
-	q->cap = cap;
-	return 0;
-}
-
 static int message_queue_push(struct message_queue *q, struct message *m)
 {
-	if (q->n == q->cap && message_queue_grow(q) < 0) {
-		message_unref(m);
-		return -ENOMEM;
+	size_t cap = q->cap;
+
+	if (q->n == cap) {
+		if (ARRAY_RESERVE(q->items, q->cap, q->n + 1) < 0) {
+			message_unref(m);
+			return -ENOMEM;
+		}
+		/* It has doubled at least: those at its beginning go behind the others. */
+		memcpy(q->items + cap, q->items, q->first * sizeof(struct message *));
 	}
 	q->items[(q->first + q->n++) % q->cap] = m;
 	q->bytes += m->len;
@@ -141,16 +127,6 @@ struct message *message_new_event(const char *topic, uint64_t wall_ns, const cha
 	return end_notice(&j, &line);
 }
 
-static struct message *new_lost_notice(uint64_t count)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	struct json j;
-
-	begin_notice(&j, &line, "lost");
-	json_key_u64(&j, "count", count);
-	return end_notice(&j, &line);
-}
-
 /* ---- the outbox ---- */
 
 #define BATCH_BYTES (256 * 1024) /* more than a Unix socket takes at once by default */
@@ -202,6 +178,22 @@ struct message *outbox_half_written(const struct outbox *o)
 	return o->n_writing > 0 && o->written > 0 ? o->writing[0].message : NULL;
 }
 
+static size_t part_of(const struct message *m)
+{
+	return (m->fd >= 0 ? 2 * m->len : m->len) / m->n_refs;
+}
+
+size_t outbox_event_bytes(const struct outbox *o)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < o->n_writing; i++)
+		sum += o->writing[i].is_reply ? 0 : part_of(o->writing[i].message);
+	for (size_t i = 0; i < o->events.n; i++)
+		sum += part_of(o->events.items[(o->events.first + i) % o->events.cap]);
+	return sum;
+}
+
 bool outbox_is_full(const struct outbox *o)
 {
 	return o->events.n >= o->limits.max_events || o->events.bytes >= o->limits.max_event_bytes;
@@ -218,11 +210,17 @@ static int fill_batch(struct outbox *o)
 		bytes += o->writing[i].message->len;
 	while (o->n_writing < OUTBOX_BATCH && bytes < BATCH_BYTES &&
 	       o->replies.n + o->events.n > 0) {
+		CLEANUP(buf_release) struct buf line = BUF_INIT;
 		bool is_reply = o->replies.n > 0, is_lost = !is_reply && o->n_lost_unsent > 0;
-		struct message *m =
-			is_lost ? new_lost_notice(o->n_lost_unsent)
-				: message_queue_pop(is_reply ? &o->replies : &o->events);
+		struct message *m;
+		struct json j;
 
+		if (is_lost) {
+			begin_notice(&j, &line, "lost");
+			json_key_u64(&j, "count", o->n_lost_unsent);
+		}
+		m = is_lost ? end_notice(&j, &line)
+			    : message_queue_pop(is_reply ? &o->replies : &o->events);
 		if (!m)
 			return -ENOMEM;
 		if (is_lost)

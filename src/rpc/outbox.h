@@ -21,9 +21,8 @@
 struct message {
 	unsigned n_refs;
 	size_t len;
-	char *bytes;	  /* with the newline */
-	int fd;		  /* of a file with the bytes that many share; negative: there is none */
-	uint64_t counted; /* in which round of a count of what is held; 0: none */
+	char *bytes; /* with the newline */
+	int fd;	     /* of a file with the bytes that many share; negative: there is none */
 };
 
 /* Takes over what is in line and adds the newline. NULL: no memory. */
@@ -33,9 +32,6 @@ struct message *message_unref(struct message *m); /* NULL is fine. Returns NULL.
 
 /* It did not work, or who is left does not read: it is not shared from now on. */
 void message_unshare(struct message *m);
-
-/* What it takes, with its file. */
-size_t message_held_bytes(const struct message *m);
 
 /* An event; json is one JSON value on one line. NULL: no memory, or json has a newline in it. */
 struct message *message_new_event(const char *topic, uint64_t wall_ns, const char *json,
@@ -82,6 +78,9 @@ bool outbox_is_empty(const struct outbox *o);
 /* The message of which a part is written: until its rest is, it can be neither lost nor freed.
  * NULL: none. */
 struct message *outbox_half_written(const struct outbox *o);
+
+/* What its events take, with their files: of one that others wait for as well, its part. */
+size_t outbox_event_bytes(const struct outbox *o);
 
 /* Whether one more event would push out another. */
 bool outbox_is_full(const struct outbox *o);

@@ -99,37 +99,6 @@ static void sweep_conn(struct rpc_conn *conn, uint64_t now_ns)
 		conn_close(conn);
 }
 
-/* Many share one message: each is counted once. */
-static size_t sum_half_written(struct rpc_server *server)
-{
-	size_t sum = 0;
-
-	server->n_sweeps++;
-	for (size_t i = 0; i < server->n_conns; i++) {
-		struct message *m = outbox_half_written(&server->conns[i]->out);
-
-		if (!m || m->counted == server->n_sweeps)
-			continue;
-		m->counted = server->n_sweeps;
-		sum += message_held_bytes(m);
-	}
-	return sum;
-}
-
-static struct rpc_conn *find_slowest(const struct rpc_server *server)
-{
-	struct rpc_conn *slowest = NULL;
-
-	for (size_t i = 0; i < server->n_conns; i++) {
-		struct rpc_conn *conn = server->conns[i];
-
-		if (outbox_half_written(&conn->out) &&
-		    (!slowest || conn->written_ns < slowest->written_ns))
-			slowest = conn;
-	}
-	return slowest;
-}
-
 /* What so many at once have used lies between that of others: free() alone gives none of it back.
  */
 #define CROWD 64
@@ -139,14 +108,10 @@ static void on_sweep(void *ctx)
 {
 	struct rpc_server *server = ctx;
 	uint64_t now_ns = clock_boot_ns();
-	struct rpc_conn *conn;
 
 	for (size_t i = server->n_conns; i-- > 0;)
 		sweep_conn(server->conns[i], now_ns);
-	/* A snapshot of thousands of processes at every tick, and each stuck in another one. */
-	while (sum_half_written(server) > server->limits.max_all_unread_bytes &&
-	       (conn = find_slowest(server)))
-		conn_drop(conn, "too much is half read, and its has been for the longest");
+	conn_shed(server);
 	if (server->n_conns >= CROWD)
 		server->was_crowded = true;
 	if (server->was_crowded && server->n_conns <= FEW) {
@@ -261,7 +226,7 @@ static void take_client(struct rpc_server *server, int fd)
 		return;
 	}
 	/* The refusal is one line, which a new socket has room for. */
-	conn_render_error("null", r, err.text, NULL, &line);
+	conn_render_error("null", r, err.text, &line);
 	buf_add_char(&line, '\n');
 	if (send(fd, line.data, line.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		log_debug("a client that is refused cannot be told: %s", strerror(errno));

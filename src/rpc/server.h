@@ -22,11 +22,11 @@
 #include "base/loop.h"
 #include "rpc/value.h"
 #include "rpc/listen.h"
+#include "rpc/outbox.h"
 
 struct rpc_server;
 struct rpc_call;
 struct rpc_subscriber;
-struct rpc_event;
 
 /* ---- methods ---- */
 
@@ -37,16 +37,15 @@ struct rpc_event;
  */
 typedef int rpc_method_fn(void *ctx, struct rpc_call *call, struct err *err);
 
-enum rpc_access {
-	RPC_FOR_ALL,   /* whoever can connect; the method looks at the peer itself */
-	RPC_FOR_OWNER, /* root, and the user that the server runs as */
-};
+#define RPC_FOR_ALL 0u	 /* whoever can connect; the method looks at the peer itself */
+#define RPC_FOR_OWNER 1u /* root, and the user that the server runs as */
+#define RPC_NO_PARAMS 2u /* it has none, and others are refused */
 
 /* One row of the table of methods. */
 struct rpc_method {
 	const char *name;
 	rpc_method_fn *fn;
-	enum rpc_access access;
+	unsigned flags;
 };
 
 /* Who asks; borrowed for as long as the call is there. */
@@ -55,18 +54,12 @@ const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 /* False: a notification, which nobody waits for. */
 bool rpc_call_wants_answer(const struct rpc_call *call);
 
-/* An object or a list; NULL: none were given. Only inside the method. */
-const struct rpc_value *rpc_call_params(const struct rpc_call *call);
-
 /* rpc_fields_read() of the params: -EINVAL is what the method returns then. */
 int rpc_call_read(const struct rpc_call *call, const struct rpc_field *fields, size_t n, void *ret,
 		  struct err *err);
 
 /* Where the one value goes that is the result. Nothing of it is sent if the call fails. */
 struct json *rpc_call_result(struct rpc_call *call);
-
-/* Where the one value goes that an error brings along as its data. */
-struct json *rpc_call_data(struct rpc_call *call);
 
 /*
  * The answer comes later: after the method, which returns 0 (an error ends the
@@ -113,15 +106,9 @@ struct rpc_subscriber *rpc_subscriber_hang_up(struct rpc_subscriber *sub);
 const struct rpc_peer *rpc_subscriber_peer(const struct rpc_subscriber *sub);
 size_t rpc_subscriber_waiting(const struct rpc_subscriber *sub); /* bytes of events, unread */
 
-/*
- * An event, rendered once for all who get it; json is one JSON value on one line.
- * NULL: no memory (or a newline in json).
- */
-struct rpc_event *rpc_event_new(const char *topic, uint64_t wall_ns, const char *json, size_t len);
-struct rpc_event *rpc_event_unref(struct rpc_event *event); /* NULL is fine. Returns NULL. */
-
-/* Never waits: a subscriber that does not keep up loses its oldest events and is told how many. */
-void rpc_push(struct rpc_subscriber *sub, struct rpc_event *event);
+/* Never waits: a subscriber that does not keep up loses its oldest events and is told how many. The
+ * event, of message_new_event(), is rendered once for all who get it, and stays the caller's. */
+void rpc_push(struct rpc_subscriber *sub, struct message *event);
 
 /* ---- the server ---- */
 

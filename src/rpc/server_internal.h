@@ -44,13 +44,6 @@ struct rpc_request {
 	const struct rpc_value *params; /* an object or a list; NULL: none */
 };
 
-/* A value that a method writes, if it wants to. */
-struct call_value {
-	struct buf text;
-	struct json json;
-	bool is_there;
-};
-
 /* Requests that came in one line, and whose answers go into one. */
 struct batch {
 	struct rpc_value *requests; /* owned; NULL: all of them have been made calls */
@@ -65,11 +58,12 @@ struct rpc_call {
 	struct batch *batch; /* NULL: it came alone */
 	const struct rpc_value *params;
 	struct buf id; /* as JSON; empty: a notification */
-	struct call_value result, data;
-	bool is_deferred, is_holding;
+	struct buf result;
+	struct json json; /* which writes it */
+	bool has_result, is_deferred, is_holding;
 	rpc_gone_fn *gone;
 	void *gone_ctx;
-	struct rpc_call *prev, *next; /* in the list of its connection, once it is deferred */
+	struct rpc_call *next; /* in the list of its connection, once it is deferred */
 };
 
 /* The result of parsing a line. */
@@ -82,10 +76,10 @@ struct parsed {
 
 /* A line that is parsed on another thread. */
 struct parse_job {
-	struct rpc_server *server;     /* NULL: has ended meanwhile */
-	struct rpc_conn *conn;	       /* NULL: closed meanwhile */
-	atomic_bool is_forgotten;      /* the same, for the other thread */
-	struct parse_job *prev, *next; /* in the server's list */
+	struct rpc_server *server; /* NULL: has ended meanwhile */
+	struct rpc_conn *conn;	   /* NULL: closed meanwhile */
+	atomic_bool is_forgotten;  /* the same, for the other thread */
+	struct parse_job *next;	   /* in the server's list */
 	struct buf line;
 	size_t max_batch;
 	struct parsed parsed;
@@ -95,7 +89,7 @@ struct rpc_subscriber {
 	struct rpc_conn *conn;
 	rpc_gone_fn *gone;
 	void *gone_ctx;
-	struct rpc_subscriber *prev, *next;
+	struct rpc_subscriber *next;
 };
 
 struct rpc_conn {
@@ -105,8 +99,7 @@ struct rpc_conn {
 	struct loop_fd *watch;
 	struct rpc_peer peer;
 
-	struct lines lines;
-	struct buf unread;	   /* has come, and waits for room or for its turn */
+	struct lines lines;	   /* that have come, and wait for room or for their turn */
 	struct parse_job *parsing; /* the line that is being parsed elsewhere */
 	struct outbox out;
 	struct batch *batch; /* of which there are more requests to be made calls; NULL: none */
@@ -144,7 +137,6 @@ struct rpc_server {
 	struct loop_timer *accept_timer; /* after there was no file descriptor left */
 	struct loop_soon *settle_soon;
 	struct loop_timer *sweep_timer;
-	uint64_t n_sweeps;
 	size_t settle_from; /* whose turn it is in on_settle() */
 	bool is_sweeping;
 	bool was_crowded;     /* since memory was last given back */
@@ -177,6 +169,10 @@ bool conn_has_hung_up(const struct rpc_conn *conn);
 /* A bound was passed: whatever waits is given up now, and the connection is closed soon. */
 void conn_drop(struct rpc_conn *conn, const char *why);
 
+/* If more is held than allowed: of the user who holds the most, the connections that have held it
+ * the longest are dropped. */
+void conn_shed(struct rpc_server *server);
+
 /* Sends a line, which is used up. */
 void conn_send(struct rpc_conn *conn, struct buf *line);
 void conn_send_error(struct rpc_conn *conn, const char *id, int error, const char *sentence);
@@ -184,9 +180,8 @@ void conn_send_error(struct rpc_conn *conn, const char *id, int error, const cha
 /* Writes what the socket takes, without waiting. The connection is not closed here. */
 void conn_write(struct rpc_conn *conn);
 
-/* An error as one object; id is JSON, "null" where it is unknown; data (or NULL) too. */
-void conn_render_error(const char *id, int error, const char *sentence, const struct buf *data,
-		       struct buf *ret);
+/* An error as one object; id is JSON, "null" where it is unknown. */
+void conn_render_error(const char *id, int error, const char *sentence, struct buf *ret);
 void conn_render_id(struct buf *b, const char *id); /* the end of every answer */
 
 /* ---- calls.c ---- */

@@ -56,17 +56,6 @@ static const struct rpc_value *outer(const json_t *j)
 	return (const struct rpc_value *)j;
 }
 
-/* jansson takes any json_t * for reading, and none that is const. */
-static json_t *unconst(const struct rpc_value *v)
-{
-	union {
-		const struct rpc_value *v;
-		json_t *j;
-	} u = { .v = v };
-
-	return u.j;
-}
-
 int rpc_value_parse(const char *text, size_t len, const struct rpc_value_limits *limits,
 		    struct rpc_value **ret, struct err *err)
 {
@@ -175,7 +164,7 @@ size_t rpc_value_len(const struct rpc_value *v)
 
 void rpc_value_each(const struct rpc_value *v, rpc_member_fn *fn, void *ctx)
 {
-	json_t *object = unconst(v);
+	json_t *object = (json_t *)v; /* jansson takes none that is const, and reads alone */
 
 	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
 		fn(ctx, json_object_iter_key(at), outer(json_object_iter_value(at)));
@@ -349,25 +338,6 @@ static void look_at_member(void *ctx, const char *key, const struct rpc_value *m
 		s->unknown = key;
 }
 
-static int refuse_unknown(const struct rpc_value *object, const struct rpc_field *fields, size_t n,
-			  struct err *err)
-{
-	struct unknown_search search = { fields, n, NULL };
-	char quoted[UTF8_QUOTED_BYTES];
-	struct suggest s;
-
-	rpc_value_each(object, look_at_member, &search);
-	if (!search.unknown)
-		return 0;
-	s = suggest_for(search.unknown);
-	for (size_t i = 0; i < n; i++)
-		suggest_offer(&s, fields[i].name);
-	utf8_quote(search.unknown, quoted);
-	if (s.best)
-		return err_set(err, -EINVAL, "%s is unknown; did you mean '%s'?", quoted, s.best);
-	return err_set(err, -EINVAL, "%s is unknown", quoted);
-}
-
 int rpc_fields_read_known(const struct rpc_value *object, const struct rpc_field *fields, size_t n,
 			  void *ret, struct err *err)
 {
@@ -396,13 +366,23 @@ int rpc_fields_read_known(const struct rpc_value *object, const struct rpc_field
 int rpc_fields_read(const struct rpc_value *object, const struct rpc_field *fields, size_t n,
 		    void *ret, struct err *err)
 {
-	int r;
+	struct unknown_search search = { fields, n, NULL };
+	char quoted[UTF8_QUOTED_BYTES];
+	struct suggest s;
 
 	if (rpc_value_is_list(object) && rpc_value_len(object) > n)
 		return err_set(err, -EINVAL, "%zu params, and the method takes at most %zu",
 			       rpc_value_len(object), n);
-	r = refuse_unknown(object, fields, n, err);
-	return r < 0 ? r : rpc_fields_read_known(object, fields, n, ret, err);
+	rpc_value_each(object, look_at_member, &search);
+	if (!search.unknown)
+		return rpc_fields_read_known(object, fields, n, ret, err);
+	s = suggest_for(search.unknown);
+	for (size_t i = 0; i < n; i++)
+		suggest_offer(&s, fields[i].name);
+	utf8_quote(search.unknown, quoted);
+	if (s.best)
+		return err_set(err, -EINVAL, "%s is unknown; did you mean '%s'?", quoted, s.best);
+	return err_set(err, -EINVAL, "%s is unknown", quoted);
 }
 
 /* A code, the errno it stands for (the first row of a code tells what it becomes on the way

@@ -134,12 +134,12 @@ static int method_publish(void *ctx, struct rpc_call *call, struct err *err)
 
 	for (uint64_t k = 0; r == 0 && k < p.n; k++) {
 		/* Whatever the length, it begins and ends as JSON of that length would. */
-		struct rpc_event *event =
-			rpc_event_new("job.started", 0, s->big + BIG_BYTES - p.bytes, p.bytes);
+		struct message *event =
+			message_new_event("job.started", 0, s->big + BIG_BYTES - p.bytes, p.bytes);
 
 		for (size_t i = 0; i < s->n_subscribers; i++)
 			rpc_push(s->subscribers[i], event);
-		rpc_event_unref(event);
+		message_unref(event);
 	}
 	return r;
 }

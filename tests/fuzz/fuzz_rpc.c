@@ -88,11 +88,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t piece = size > 0 ? (size_t)data[0] + 1 : 1;
 
 	for (size_t i = 1; i < size; i += piece) {
-		const char *bytes = (const char *)data + i, *line = NULL;
 		size_t n = size - i < piece ? size - i : piece, len = 0;
+		const char *line = NULL;
 		int r;
 
-		while ((r = lines_next(&lines, &bytes, &n, &line, &len)) != 0)
+		if (lines_add(&lines, (const char *)data + i, n) < 0)
+			break;
+		while ((r = lines_next(&lines, &line, &len)) != 0)
 			if (r > 0)
 				take_line(line, len);
 	}

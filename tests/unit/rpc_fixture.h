@@ -34,6 +34,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "rpc/rpc.h"
+#include "rpc/server_internal.h"
 
 #include "child_check.h"
 
@@ -68,7 +69,7 @@ static inline int method_echo(void *ctx, struct rpc_call *call, struct err *err)
 {
 	(void)ctx;
 	(void)err;
-	rpc_value_write(rpc_call_params(call), rpc_call_result(call));
+	rpc_value_write(call->params, rpc_call_result(call));
 	return 0;
 }
 
@@ -137,9 +138,6 @@ static inline int method_fail(void *ctx, struct rpc_call *call, struct err *err)
 {
 	(void)ctx;
 	json_begin_object(rpc_call_result(call));
-	json_begin_object(rpc_call_data(call));
-	json_key_string(rpc_call_data(call), "job_id", "j");
-	json_end_object(rpc_call_data(call));
 	return err_set(err, -ENOENT, "no job 'j'");
 }
 
@@ -207,7 +205,7 @@ static inline int method_release(void *ctx, struct rpc_call *call, struct err *e
 {
 	static const struct err why = { .code = -ETIMEDOUT, .text = "waited in vain" };
 	struct service *s = ctx;
-	bool is_failure = rpc_value_bool(rpc_value_get(rpc_call_params(call), "fail"), false);
+	bool is_failure = rpc_value_bool(rpc_value_get(call->params, "fail"), false);
 	uint64_t n = 0;
 
 	(void)err;
@@ -284,16 +282,16 @@ static inline int method_publish(void *ctx, struct rpc_call *call, struct err *e
 	for (uint64_t k = 0; text && k < p.n; k++) {
 		int n = snprintf(text, 64, "{\"k\":%llu,\"fill\":\"",
 				 (unsigned long long)s->n_published++);
-		struct rpc_event *event;
+		struct message *event;
 
 		memset(text + n, 'x', p.bytes);
 		memcpy(text + n + p.bytes, "\"}", 2);
-		event = rpc_event_new("job.started", UINT64_C(1700000000500000000), text,
-				      (size_t)n + p.bytes + 2);
+		event = message_new_event("job.started", UINT64_C(1700000000500000000), text,
+					  (size_t)n + p.bytes + 2);
 		for (size_t i = 0; event && i < MAX_SUBSCRIBERS; i++)
 			if (s->subscribers[i])
 				rpc_push(s->subscribers[i], event);
-		rpc_event_unref(event);
+		message_unref(event);
 	}
 	free(text);
 	return 0;

@@ -43,7 +43,7 @@ static void test_another_interval_counts_what_has_passed(void **state)
 
 	(void)state;
 	learn_plan_begin(&p, 30, BEGIN_NS);
-	learn_plan_set_interval(&p, 5);
+	p.interval_ns = 5 * UINT64_C(60000000000);
 	assert_int_equal(learn_plan_wait_ns(&p, BEGIN_NS + 2 * MINUTE_NS), 3 * MINUTE_NS);
 	assert_int_equal(learn_plan_wait_ns(&p, BEGIN_NS + 9 * MINUTE_NS), 0);
 }
@@ -87,7 +87,9 @@ static struct learner *make_learner(struct heard *heard, const char *db)
 	const struct learner_options options = {
 		.loop = heard->loop,
 		.db = db,
-		.listener = { on_news, on_analysis, heard },
+		.on_news = on_news,
+		.on_analysis = on_analysis,
+		.ctx = heard,
 		.interval_minutes = 30,
 		.min_jobs = 5,
 	};

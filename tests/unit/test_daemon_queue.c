@@ -19,6 +19,8 @@
 #include "base/unknown.h"
 #include "daemon/queue/queue.h"
 
+static const struct queue_owner owner = { 0 };
+
 #define OTHER 4001
 
 struct fixture {
@@ -72,7 +74,7 @@ static int setup(void **state)
 		return -1;
 	snprintf(f->folder, sizeof(f->folder), "%.90s/proctor-queue-XXXXXX", tmp ? tmp : "/tmp");
 	*state = f;
-	return mkdtemp(f->folder) && queue_open(f->folder, true, &f->q, &err) == 0 ? 0 : -1;
+	return mkdtemp(f->folder) && queue_open(f->folder, &owner, &f->q, &err) == 0 ? 0 : -1;
 }
 
 static size_t count_files(const char *folder, bool remove)
@@ -127,7 +129,7 @@ static void test_it_is_found_again(void **state)
 
 	assert_int_equal(add(f->q, "j", OTHER, "sheets:\n", &err), 0);
 	f->q = queue_close(f->q);
-	assert_int_equal(queue_open(f->folder, true, &f->q, &err), 0);
+	assert_int_equal(queue_open(f->folder, &owner, &f->q, &err), 0);
 	job = queue_find(f->q, "j", OTHER);
 	assert_non_null(job);
 	assert_true(job->input_bytes == 4096);
@@ -346,9 +348,9 @@ static void test_of_two_daemons_one_has_it(void **state)
 	struct queue *second = NULL;
 	struct err err = ERR_INIT;
 
-	assert_int_equal(queue_open(f->folder, true, &second, &err), -EADDRINUSE);
+	assert_int_equal(queue_open(f->folder, &owner, &second, &err), -EADDRINUSE);
 	f->q = queue_close(f->q);
-	assert_int_equal(queue_open(f->folder, true, &f->q, &err), 0);
+	assert_int_equal(queue_open(f->folder, &owner, &f->q, &err), 0);
 }
 
 /* Somebody has removed all of it, or put another folder there: of two daemons still one has it. */
@@ -364,11 +366,11 @@ static void test_a_folder_that_is_gone(void **state)
 	assert_true(add(f->q, "j", getuid(), "x", &err) < 0);
 	assert_int_equal(queue_renew(f->q, &err), 1);
 	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
-	assert_int_equal(queue_open(f->folder, true, &second, &err), -EADDRINUSE);
+	assert_int_equal(queue_open(f->folder, &owner, &second, &err), -EADDRINUSE);
 
 	snprintf(away, sizeof(away), "%s-away", f->folder);
 	assert_int_equal(rename(f->folder, away), 0);
-	assert_int_equal(queue_open(f->folder, true, &second, &err), 0);
+	assert_int_equal(queue_open(f->folder, &owner, &second, &err), 0);
 	assert_int_equal(queue_renew(f->q, &err), -EADDRINUSE);
 	assert_null(queue_close(second));
 	assert_int_equal(queue_renew(f->q, &err), 1);

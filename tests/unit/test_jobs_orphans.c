@@ -127,11 +127,6 @@ static void test_there_is_an_end_to_them(void **state)
 	assert_int_equal(suspect(o, 1, 1), 0);
 }
 
-static void cancel(void *ctx, struct orphan *orphan)
-{
-	orphan->cancelled_boot_ns = *(uint64_t *)ctx;
-}
-
 /* Each end is told once, and whoever was told to end hands that on to what it starts. */
 static void test_their_ends(void **state)
 {
@@ -139,8 +134,8 @@ static void test_their_ends(void **state)
 				    { 11, 1, 110, 'S', NULL },
 				    { 12, 10, 120, 'S', NULL } };
 	struct orphans *o = *state;
+	struct orphan *orphan = NULL;
 	struct found found;
-	uint64_t now = 7;
 
 	suspect(o, 10, 100);
 	suspect(o, 11, 110);
@@ -148,7 +143,8 @@ static void test_their_ends(void **state)
 	assert_null(orphans_find(o, 10)); /* only suspected so far */
 	assert_int_equal(look(o, rows, 2, &found), 2);
 	assert_int_equal(found.n_gone, 0); /* 99 was gone when its job ended */
-	orphans_each(o, cancel, &now);
+	while ((orphan = orphans_next(o, orphan)))
+		orphan->cancelled_boot_ns = 7;
 	assert_int_equal(look(o, rows, 3, &found), 1);
 	assert_true(orphans_find(o, 12)->cancelled_boot_ns == 7);
 

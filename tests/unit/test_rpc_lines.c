@@ -13,16 +13,17 @@
 static void feed(struct lines *l, const char *text, size_t len, size_t piece, struct buf *out)
 {
 	for (size_t i = 0; i < len; i += piece) {
-		const char *bytes = text + i, *line;
 		size_t n = len - i < piece ? len - i : piece, line_len;
+		const char *line;
 		int r;
 
-		while ((r = lines_next(l, &bytes, &n, &line, &line_len)) != 0) {
+		assert_int_equal(lines_add(l, text + i, n), 0);
+		while ((r = lines_next(l, &line, &line_len)) != 0) {
 			if (r > 0)
 				buf_add(out, line, line_len);
 			buf_add_char(out, r > 0 ? '|' : '!');
 		}
-		assert_int_equal(n, 0);
+		assert_false(lines_has_line(l));
 	}
 }
 
@@ -71,26 +72,36 @@ static void test_lines_with_nul(void **state)
 	lines_release(&l);
 }
 
+/* All that is there is handed over, and of more a copy. */
 static void test_lines_that_are_taken(void **state)
 {
 	struct lines l = LINES_INIT(100);
-	const char *bytes = "abc", *line = NULL;
-	struct buf taken = BUF_INIT;
-	size_t n = 3, len = 0;
+	struct buf taken = BUF_INIT, copied = BUF_INIT;
+	const char *line = NULL;
+	size_t len = 0;
 
 	(void)state;
-	assert_int_equal(lines_next(&l, &bytes, &n, &line, &len), 0);
-	assert_false(lines_take(&l, &taken)); /* it has not ended */
-	bytes = "def\nx\n";
-	n = 6;
-	assert_int_equal(lines_next(&l, &bytes, &n, &line, &len), 1);
+	assert_int_equal(lines_add(&l, "abc", 3), 0);
+	assert_int_equal(lines_next(&l, &line, &len), 0);
+	assert_int_equal(lines_kept_bytes(&l), 3);
+	assert_int_equal(lines_add(&l, "def\n", 4), 0);
+	assert_true(lines_has_line(&l));
+	assert_false(lines_has_half(&l));
+	assert_int_equal(lines_next(&l, &line, &len), 1);
 	assert_int_equal(lines_kept_bytes(&l), 0);
-	assert_true(lines_take(&l, &taken));
+	assert_int_equal(lines_take(&l, line, len, &taken), 0);
 	assert_string_equal(taken.data, "abcdef");
-	assert_int_equal(lines_next(&l, &bytes, &n, &line, &len), 1);
-	assert_int_equal(len, 1);
-	assert_false(lines_take(&l, &taken)); /* it was whole in the bytes */
+	assert_int_equal(lines_next(&l, &line, &len), 0);
+
+	assert_int_equal(lines_add(&l, "x\nyz", 4), 0);
+	assert_int_equal(lines_next(&l, &line, &len), 1);
+	assert_int_equal(lines_take(&l, line, len, &copied), 0);
+	assert_string_equal(copied.data, "x");
+	assert_int_equal(lines_next(&l, &line, &len), 0);
+	assert_true(lines_has_half(&l));
+	assert_int_equal(lines_kept_bytes(&l), 2);
 	buf_release(&taken);
+	buf_release(&copied);
 	lines_release(&l);
 }
 

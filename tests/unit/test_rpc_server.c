@@ -62,9 +62,7 @@ static const struct {
 	{ REQUEST("zzzzzz", ",\"id\":1"), ERROR("-32601", "no method 'zzzzzz'", "1") },
 	{ REQUEST("", ",\"id\":1"), ERROR("-32601", "no method ''", "1") },
 	{ REQUEST("\\u001b[2J", ",\"id\":1"), ERROR("-32601", "no method '?[2J'", "1") },
-	{ REQUEST("fail", ",\"id\":1"),
-	  "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32001,\"message\":\"no job 'j'\","
-	  "\"data\":{\"job_id\":\"j\"}},\"id\":1}" },
+	{ REQUEST("fail", ",\"id\":1"), ERROR("-32001", "no job 'j'", "1") },
 	{ REQUEST("owner.only", ",\"id\":1"), RESULT("null", "1") },
 
 	/* params */

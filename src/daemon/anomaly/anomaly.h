@@ -6,8 +6,6 @@
 
 #include "daemon/service_internal.h"
 
-/* ---- service_anomalies.c ---- */
-
 /* A stage of a tick. */
 int service_detect(struct service *s, struct err *err);
 
@@ -20,21 +18,8 @@ void service_note_exit(struct service *s, const struct proc_key *key, uint64_t w
 /* A job is over, and all that was told of its processes is known. */
 void service_end_anomalies_of(struct service *s, const struct watched *job);
 
-/* Nobody will look any more: all that lasts is over, as far as anybody knows. */
+/* The daemon leaves: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
 
-/* ---- service_closer.c ---- */
-
-/*
- * For one that began: what is found out about its culprit; and its job, if there is one, is looked
- * at closer for a while. False: nothing, and nobody looks.
- */
-bool service_find_evidence(struct service *s, const struct detect_change *change,
-			   const struct watched *job, struct anomaly_evidence *ret);
-
-/* Writes down a trace that has ended. At each tick; and, with its end, when we leave. */
-void service_note_trace(struct service *s);
-void service_end_trace(struct service *s);
-
-void service_stop_closer(struct service *s); /* until something begins again */
-void service_release_closer(struct service *s);
+/* No closer look at a job until something begins again. */
+void service_stop_closer(struct service *s);

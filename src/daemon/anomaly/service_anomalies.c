@@ -18,6 +18,183 @@
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 
+/*
+ * ---- a closer look at a job in which something began: its processes alone, by a collector of its
+ * own, between two ticks ----
+ */
+
+#define MAX_PROCESSES 4096		/* a job with more is not looked at closer */
+#define TICK_ROOM_NS UINT64_C(20000000) /* so near to a tick, the tick goes first */
+
+struct fast_look {
+	struct closer closer;
+	struct loop_timer *timer;
+	struct collector *collector; /* NULL: nobody is looked at */
+	struct snapshot snap;
+	uint64_t cost_ns; /* of the last look */
+	pid_t pids[MAX_PROCESSES];
+};
+
+/* ---- one look ---- */
+
+static void look_closer_now(struct service *s, const struct watched *job)
+{
+	struct fast_look *fast = s->anomaly.fast;
+	struct snapshot *snap = &fast->snap;
+	const struct snapshot *last = &s->scan.snap;
+	struct series_point point = { .sheet_num = job->a.current_sheet,
+				      .rss_bytes = U64_UNKNOWN,
+				      .cpu_percent = F64_UNKNOWN };
+	struct err err = ERR_INIT;
+	size_t n = 0, at = 0;
+
+	/* As the last tick has seen them. */
+	for (size_t i = 0; s->scan.has_snap && i < last->n_processes; i++) {
+		if (last->processes[i].job_id != job->job_id)
+			continue;
+		if (n == MAX_PROCESSES)
+			return;
+		fast->pids[n++] = last->processes[i].key.pid;
+	}
+	if (n == 0 || collector_scan_some(fast->collector, fast->pids, n, snap, &err) < 0)
+		return;
+	point.wall_ns = snap->wall_ns;
+	/* Both stand by pid, ascending. Who has taken a pid since is nobody's. */
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		struct proc_sample *p = &snap->processes[i];
+		const struct proc_sample *was;
+
+		while (at < last->n_processes && last->processes[at].key.pid < p->key.pid)
+			at++;
+		was = at < last->n_processes ? &last->processes[at] : NULL;
+		if (!was || was->key.pid != p->key.pid ||
+		    was->key.start_ticks != p->key.start_ticks || was->job_id != job->job_id)
+			continue;
+		p->job_id = was->job_id;
+		p->sheet_num = was->sheet_num;
+		p->rank = was->rank;
+	}
+	collector_fill(fast->collector, snap, SNAPSHOT_JOBS);
+	for (size_t i = 0; i < snap->n_processes; i++)
+		if (snap->processes[i].job_id)
+			service_add_to_point(&point, &snap->processes[i]);
+	service_record_closer(s, job, snap, &point);
+}
+
+static void stop_closer(struct fast_look *fast)
+{
+	loop_timer_stop(fast->timer);
+	fast->collector = collector_free(fast->collector);
+	snapshot_reset(&fast->snap);
+}
+
+static void on_closer_timer(void *ctx)
+{
+	struct service *s = ctx;
+	struct fast_look *fast = s->anomaly.fast;
+	const struct watched *job = watch_find_attempt(s->watch, fast->closer.attempt_id);
+	uint64_t now = clock_boot_ns(), cpu_before = clock_cpu_ns();
+	uint64_t tick_ns = s->ticking.cadence.due_boot_ns;
+
+	if (!job || !s->store || !closer_is_on(&fast->closer, now)) {
+		stop_closer(fast);
+		return;
+	}
+	if (tick_ns == 0 || now + TICK_ROOM_NS + fast->cost_ns < tick_ns) {
+		look_closer_now(s, job);
+		fast->cost_ns = clock_cpu_ns() - cpu_before;
+	}
+	loop_timer_set(fast->timer, closer_wait_ms(&fast->closer, fast->cost_ns), 0);
+}
+
+/* ---- when ---- */
+
+/* Of jobs that are recorded by us, as nobody else would know of the looks. */
+static bool look_closer(struct service *s, const struct watched *job)
+{
+	const struct config_anomaly *config = &s->settings.config->anomaly;
+	const struct collector_options options = { .root_fd = s->root_fd,
+						   .mask = s->settings.mask };
+	struct fast_look *fast = s->anomaly.fast;
+
+	if (!job || !s->store || !job->a.is_attached)
+		return false;
+	if (!fast) {
+		fast = s->anomaly.fast = calloc(1, sizeof(*fast));
+		if (!fast)
+			return false;
+		snapshot_init(&fast->snap);
+	}
+	if (!fast->timer)
+		fast->timer = loop_timer_new(s->loop, on_closer_timer, s);
+	if (!fast->timer || !closer_begin(&fast->closer, config, job->a.id, clock_boot_ns()) ||
+	    (!fast->collector && collector_new(&options, &fast->collector, NULL) < 0))
+		return false;
+	loop_timer_set(fast->timer, closer_wait_ms(&fast->closer, fast->cost_ns), 0);
+	return true;
+}
+
+/*
+ * For one that began: what is found out about its culprit; and its job, if there is one, is looked
+ * at closer for a while. False: nothing, and nobody looks.
+ */
+static bool find_evidence(struct service *s, const struct detect_change *change,
+			  const struct watched *job, struct anomaly_evidence *ret)
+{
+	const struct episode *e = change->episode;
+	struct evidence_from from = {
+		.root_fd = s->root_fd,
+		.mask = s->settings.mask,
+		.snap = &s->scan.snap,
+		.state_dir = s->settings.paths->state_dir,
+		.trace_seconds = s->settings.config->anomaly.evidence_trace_seconds,
+	};
+	const struct orphan *orphan;
+	bool has_evidence;
+
+	if (change->change != EPISODE_BEGAN)
+		return false;
+	/* Who will be told: of what is no job's, who reads all. */
+	if (job) {
+		from.uid = job->a.uid;
+	} else if (e->worst.job_id) {
+		orphan = e->worst.has_pid ? orphans_find(s->leftovers.orphans, (pid_t)e->worst.pid)
+					  : NULL;
+		from.uid =
+			orphan && orphan->attempt_id == e->attempt_id ? orphan->uid : U64_UNKNOWN;
+	}
+	has_evidence = evidence_gather(&from, e, ret);
+	if (look_closer(s, job)) {
+		ret->fast_interval_seconds = s->settings.config->anomaly.evidence_interval_seconds;
+		has_evidence = true;
+	}
+	if (has_evidence && evidence_trace_begin(&s->anomaly.trace, &from, e, ret, NULL) == 0)
+		s->anomaly.traced_attempt = e->attempt_id;
+	return has_evidence;
+}
+
+/* ---- a trace ---- */
+
+/* At each tick, and when the daemon leaves: records a trace that has ended, or ends it. */
+static void note_trace(struct service *s, bool is_leaving)
+{
+	struct evidence_trace *trace = &s->anomaly.trace;
+	CLEANUP(buf_release) struct buf record = BUF_INIT;
+
+	if (!(is_leaving ? evidence_trace_stop(trace) : evidence_trace_has_ended(trace)))
+		return;
+	record_write_evidence(&record, trace->episode, &trace->evidence);
+	(void)service_log(s, s->anomaly.traced_attempt, RECORD_EVIDENCE, &record);
+}
+
+void service_stop_closer(struct service *s)
+{
+	if (!s->anomaly.fast)
+		return;
+	stop_closer(s->anomaly.fast);
+	s->anomaly.fast->closer.until_boot_ns = 0;
+}
+
 /* ---- recording ---- */
 
 /* A runner records its job, and judges it: attached trees are judged here. */
@@ -62,7 +239,7 @@ static void record_change(struct service *s, const struct detect_change *c)
 	episode_copy(&episode, c->episode);
 	if (c->change == EPISODE_BEGAN && !c->episode->is_adopted)
 		look_around(s, &episode.host);
-	if (service_find_evidence(s, c, job, &evidence))
+	if (find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	service_log_anomaly(s, &episode, (int)c->change);
 	if (!watch_log_of(s->watch, episode.attempt_id, &log, &uid))
@@ -123,46 +300,35 @@ static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_
 	return 0;
 }
 
-static void count_new(void *ctx, struct orphan *orphan)
-{
-	*(size_t *)ctx += !orphan->is_judged && orphan->attempt_id != 0;
-}
-
-static void list_new(void *ctx, struct orphan *orphan)
-{
-	struct proc_event **next = ctx;
-
-	if (orphan->is_judged || orphan->attempt_id == 0)
-		return;
-	orphan->is_judged = true;
-	*(*next)++ = (struct proc_event){
-		.wall_ns = orphan->left_wall_ns,
-		.key = orphan->key,
-		.type = EVENT_ORPHAN,
-		.status = { -1, -1 },
-		.job_id = orphan->job_id,
-		.attempt_id = orphan->attempt_id,
-		.sheet_num = orphan->sheet_num,
-		.details = EVENT_ORPHAN_WORDS,
-	};
-}
-
 /* Ends, and all who were found to be left of a job. Without memory they wait. */
 static struct proc_event *list_news(struct service *s, struct detect_news *news)
 {
-	struct proc_event *list, *next;
 	size_t n = s->anomaly.n_exits;
+	struct proc_event *list =
+		calloc(n + orphans_count(s->leftovers.orphans) + 1, sizeof(*list));
+	struct orphan *orphan = NULL;
 
-	orphans_each(s->leftovers.orphans, count_new, &n);
-	list = n > 0 ? calloc(n, sizeof(*list)) : NULL;
 	if (!list)
 		return NULL;
-	memcpy(list, s->anomaly.exits, s->anomaly.n_exits * sizeof(*list));
-	next = list + s->anomaly.n_exits;
+	memcpy(list, s->anomaly.exits, n * sizeof(*list));
 	s->anomaly.n_exits = 0;
-	orphans_each(s->leftovers.orphans, list_new, &next);
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		if (orphan->is_judged || orphan->attempt_id == 0)
+			continue;
+		orphan->is_judged = true;
+		list[n++] = (struct proc_event){
+			.wall_ns = orphan->left_wall_ns,
+			.key = orphan->key,
+			.type = EVENT_ORPHAN,
+			.status = { -1, -1 },
+			.job_id = orphan->job_id,
+			.attempt_id = orphan->attempt_id,
+			.sheet_num = orphan->sheet_num,
+			.details = EVENT_ORPHAN_WORDS,
+		};
+	}
 	news->events = list;
-	news->n_events = (size_t)(next - list);
+	news->n_events = n;
 	return list;
 }
 
@@ -247,7 +413,7 @@ int service_detect(struct service *s, struct err *err)
 	struct detect_changes changes = { 0 };
 	int r = 0;
 
-	service_note_trace(s);
+	note_trace(s, false);
 	if (!s->scan.has_snap)
 		return 0;
 	if (list_usual(s, &usual, &news.n_usual) == 0)
@@ -320,36 +486,38 @@ void service_end_anomalies(struct service *s)
 
 	if (!s->detect)
 		return;
+	note_trace(s, true);
 	renew(s);
 	if (detect_end_job(s->detect, &ending, &changes) < 0)
 		log_warning("not all anomalies that last are recorded as over: no memory left");
 	for (size_t i = 0; i < changes.n; i++)
 		if (!is_left_to_others(s, changes.items[i].episode))
 			record_change(s, &changes.items[i]);
-}
-
-/* The kernel may know its process by the pid alone. */
-static struct proc_event *find_exit(struct service *s, const struct proc_key *key)
-{
-	for (size_t i = 0; i < s->anomaly.n_exits; i++) {
-		const struct proc_key *known = &s->anomaly.exits[i].key;
-
-		if (known->pid == key->pid &&
-		    (known->start_ticks == key->start_ticks || !u64_known(known->start_ticks) ||
-		     !u64_known(key->start_ticks)))
-			return &s->anomaly.exits[i];
+	if (s->anomaly.fast) {
+		collector_free(s->anomaly.fast->collector);
+		snapshot_release(&s->anomaly.fast->snap);
 	}
-	return NULL;
+	free(s->anomaly.fast);
+	s->anomaly.fast = NULL;
+	arena_release(&s->anomaly.kill_texts);
 }
 
-/* Of those that there is no room for it is seen by looking. */
+/* The kernel may know its process by the pid alone. Of those that there is no room for it is seen
+ * by looking. */
 void service_note_exit(struct service *s, const struct proc_key *key, uint64_t wall_ns)
 {
-	struct proc_event *ev = find_exit(s, key);
+	for (size_t i = 0; i < s->anomaly.n_exits; i++) {
+		struct proc_key *known = &s->anomaly.exits[i].key;
 
-	if (ev && u64_known(key->start_ticks))
-		ev->key = *key;
-	if (!ev && detect_follows(s->detect, key->pid) && s->anomaly.n_exits < SERVICE_MAX_EXITS)
+		if (known->pid != key->pid ||
+		    (known->start_ticks != key->start_ticks && u64_known(known->start_ticks) &&
+		     u64_known(key->start_ticks)))
+			continue;
+		if (u64_known(key->start_ticks))
+			*known = *key;
+		return;
+	}
+	if (detect_follows(s->detect, key->pid) && s->anomaly.n_exits < SERVICE_MAX_EXITS)
 		s->anomaly.exits[s->anomaly.n_exits++] = (struct proc_event){
 			.wall_ns = wall_ns, .key = *key, .type = EVENT_EXIT, .status = { -1, -1 }
 		};

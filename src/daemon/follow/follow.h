@@ -267,12 +267,13 @@ void attached_flush(struct attached *at);
 uint64_t service_tend_host_log(struct service *s);
 void service_close_host_log(struct service *s); /* the daemon stops */
 
-/* change: an enum episode_change, or RECORD_RENEWED. False: the event is lost. */
+/* A record about this attempt (0: the host). False: it has no log, and the record is lost. */
+bool service_log(struct service *s, int64_t attempt_id, enum record_type type,
+		 const struct buf *record);
+
+/* change: an enum episode_change, or RECORD_RENEWED. */
 void service_log_anomaly(struct service *s, const struct episode *e, int change);
-void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
-			  const struct anomaly_evidence *evidence);
-bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all);
-bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
+void service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */
 
@@ -282,7 +283,6 @@ void service_follow_orphan(struct service *s, const struct watched *job,
 
 /* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
 void service_leave_job(struct service *s, const struct watched *job);
-void service_release_lost(struct service *s);
 
 /*
  * A stage of a tick. When a database was opened, what lives on of those jobs is looked for whose

@@ -10,7 +10,6 @@
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 struct attach_params {
 	uint64_t pid;

@@ -26,11 +26,7 @@
 
 static void drop(struct service *s, struct attached *gone)
 {
-	struct attached **at = &s->attached;
-
-	while (*at != gone)
-		at = &(*at)->next;
-	*at = gone->next;
+	LIST_REMOVE(s->attached, gone, next);
 	loop_fd_close(gone->watch);
 	if (gone->timer)
 		loop_timer_close(gone->timer);
@@ -68,13 +64,6 @@ static void on_root_gone(void *ctx)
 	close_fd(&at->pidfd);
 	at->pidfd = -1;
 	loop_timer_set(at->timer, CHECK_MS, 0);
-}
-
-static bool root_lives(const struct attached *at)
-{
-	struct pollfd p = { .fd = at->pidfd, .events = POLLIN };
-
-	return at->pidfd >= 0 && poll(&p, 1, 0) == 0;
 }
 
 /* ---- following ---- */
@@ -123,7 +112,7 @@ static int open_log(struct attached *at, const struct log_id *continues, uint64_
 		    struct err *err)
 {
 	const struct attempt_log_options options = {
-		.db_path = at->service->settings.options->paths->db,
+		.db_path = at->service->database.path,
 		.a = &at->begin,
 		.describe = describe_begin,
 		.ctx = at,
@@ -238,7 +227,7 @@ static void leave_removed(struct service *s, struct attached *at)
 	if (!attempt_log_is_gone(at->log))
 		return;
 	log_error("the folder %s-logs was removed: job %s is recorded anew from here on",
-		  s->settings.options->paths->db, at->begin.job_id);
+		  s->database.path, at->begin.job_id);
 	at->log = attempt_log_close(at->log);
 	if (open_log(at, &id, offset, &err) < 0) {
 		log_error("job %s is not recorded for now: %s", at->begin.job_id, err.text);
@@ -485,13 +474,14 @@ int service_settle_attached(struct service *s, struct err *err)
 		service_drain_life(s); /* the last of its ends may wait there */
 	for (struct attached *at = s->attached; at; at = next) {
 		struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
+		struct pollfd root = { .fd = at->pidfd, .events = POLLIN }; /* once it is gone */
 		int ended = 0;
 
 		next = at->next;
 		/* By the look that was just taken; one from before it was attached says nothing. */
 		if (job && (!s->store || !s->scan.has_snap || !at->is_recalled ||
 			    job->point.wall_ns != s->scan.snap.wall_ns || job->n_living > 0 ||
-			    root_lives(at)))
+			    (at->pidfd >= 0 && poll(&root, 1, 0) == 0)))
 			continue;
 		if (job)
 			ended = write_end(s, at, job, err);

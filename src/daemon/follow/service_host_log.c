@@ -45,7 +45,7 @@ uint64_t service_tend_host_log(struct service *s)
 				.started_wall_ns = clock_wall_ns(),
 				.runner = s->record.key,
 				.pid_ns = own_pid_ns() };
-	const struct attempt_log_options options = { .db_path = s->settings.options->paths->db,
+	const struct attempt_log_options options = { .db_path = s->database.path,
 						     .a = &self,
 						     .describe = describe,
 						     .ctx = &s->record,
@@ -74,65 +74,41 @@ void service_close_host_log(struct service *s)
 	s->own.log = attempt_log_close(s->own.log);
 }
 
-/* The log of what is about this attempt (0: the host), and in out how its records begin there.
- * NULL: there is none, and the record is lost. */
-static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struct buf *out)
+bool service_log(struct service *s, int64_t attempt_id, enum record_type type,
+		 const struct buf *record)
 {
 	struct attached *at = attempt_id ? attached_find(s, attempt_id) : NULL;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct log_id about = { 0 };
 	uint64_t uid;
 
 	if (at && at->log) {
 		attached_flush(at);
-		return at->log;
+		attempt_log_append(at->log, type, record);
+		return true;
 	}
 	if (!s->own.log || (attempt_id && !watch_log_of(s->watch, attempt_id, &about, &uid))) {
 		s->n_records_lost++;
-		return NULL;
+		return false;
 	}
-	buf_add(out, about.bytes, sizeof(about.bytes));
-	return s->own.log;
+	buf_add(&out, about.bytes, sizeof(about.bytes));
+	buf_add(&out, record->data, record->len);
+	attempt_log_append(s->own.log, type, buf_error(record) < 0 ? record : &out);
+	return true;
 }
 
 void service_log_anomaly(struct service *s, const struct episode *e, int change)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct attempt_log *log = find_log(s, e->attempt_id, &out);
+	CLEANUP(buf_release) struct buf record = BUF_INIT;
 
-	record_write_anomaly(&out, e, change);
-	if (log)
-		attempt_log_append(log, RECORD_ANOMALY, &out);
+	record_write_anomaly(&record, e, change);
+	(void)service_log(s, e->attempt_id, RECORD_ANOMALY, &record);
 }
 
-void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
-			  const struct anomaly_evidence *evidence)
+void service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct attempt_log *log = find_log(s, attempt_id, &out);
+	CLEANUP(buf_release) struct buf record = BUF_INIT;
 
-	record_write_evidence(&out, episode, evidence);
-	if (log)
-		attempt_log_append(log, RECORD_EVIDENCE, &out);
-}
-
-bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct attempt_log *log = find_log(s, attempt_id, &out);
-
-	record_write_list(&out, RECORD_LIST_EVENTS, ev, 1);
-	if (log)
-		attempt_log_append(log, RECORD_EVENTS, &out);
-	return log != NULL;
-}
-
-bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct attempt_log *log = find_log(s, a->id, &out);
-
-	record_write_details(&out, a, why_not_all);
-	if (log)
-		attempt_log_append(log, RECORD_CALLS, &out);
-	return log != NULL;
+	record_write_list(&record, RECORD_LIST_EVENTS, ev, 1);
+	(void)service_log(s, attempt_id, RECORD_EVENTS, &record);
 }

@@ -8,7 +8,7 @@
  * What the kernel reports of processes, read and handed on (struct life_ops).
  */
 
-static void stop_life(struct service *s)
+void service_close_life(struct service *s)
 {
 	s->life.watch = loop_fd_close(s->life.watch);
 	s->life.life = life_close(s->life.life);
@@ -37,7 +37,7 @@ static uint64_t drain(struct service *s, size_t max)
 		return s->life.n_taken - before;
 	log_warning("the kernel's news of births and deaths ended, and the daemon goes on: %s",
 		    strerror((int)-lost));
-	stop_life(s);
+	service_close_life(s);
 	return 0;
 }
 
@@ -101,11 +101,6 @@ int service_open_life(struct service *s, const struct life_ops *ops, struct err 
 	s->life.watch = loop_watch_fd(s->loop, life_fd(s->life.life), on_readable, s);
 	if (s->life.watch)
 		return 0;
-	stop_life(s);
+	service_close_life(s);
 	return err_set(err, -ENOMEM, "no memory left to begin");
-}
-
-void service_close_life(struct service *s)
-{
-	stop_life(s);
 }

@@ -14,7 +14,6 @@
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 /* ---- when a job ends ---- */
 
@@ -143,7 +142,7 @@ void service_leave_job(struct service *s, const struct watched *job)
 /* The past of one may take a while to read: when so much of a tick is gone, the rest waits. */
 #define RECALL_NS UINT64_C(5000000)
 
-void service_release_lost(struct service *s)
+static void release_lost(struct service *s)
 {
 	attempt_list_release(&s->leftovers.lost);
 	s->leftovers.lost = (struct attempt_list){ 0 };
@@ -177,7 +176,7 @@ static void recall(struct service *s)
 	if (store_read_orphans(s->store, &recorded, list_told, s, &err) < 0)
 		log_warning("not all that lives on of jobs that are over is followed: %s",
 			    err.text);
-	service_release_lost(s);
+	release_lost(s);
 	if (store_list_attempts(s->store, &filter, &s->leftovers.lost, &err) == 0)
 		s->leftovers.n_lost_left = s->leftovers.lost.n;
 	else
@@ -188,8 +187,6 @@ static void recall_some(struct service *s)
 {
 	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
 
-	if (s->store && s->leftovers.n_recalled != s->database.n_opened)
-		recall(s);
 	while (s->leftovers.n_lost_left > 0 && clock_boot_ns() < until_ns) {
 		const struct attempt *a = &s->leftovers.lost.items[--s->leftovers.n_lost_left];
 		struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
@@ -201,7 +198,7 @@ static void recall_some(struct service *s)
 			suspect_recorded(&ending);
 	}
 	if (s->leftovers.n_lost_left == 0)
-		service_release_lost(s);
+		release_lost(s);
 }
 
 /* ---- at each tick ---- */
@@ -215,7 +212,7 @@ static void note_at(struct service *s, const struct orphan *orphan, const struct
 	ev.job_id = orphan->job_id;
 	ev.sheet_num = orphan->sheet_num;
 	if (orphan->attempt_id != 0)
-		(void)service_log_event(s, orphan->attempt_id, &ev);
+		service_log_event(s, orphan->attempt_id, &ev);
 	if (ev.type == EVENT_EXIT)
 		service_note_exit(s, &ev.key, ev.wall_ns);
 	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
@@ -278,6 +275,8 @@ int service_look_for_orphans(struct service *s, struct err *err)
 		s->leftovers.n_reaped++;
 	if (!s->scan.has_snap)
 		return 0;
+	if (s->store && s->leftovers.n_recalled != s->database.n_opened)
+		recall(s);
 	recall_some(s);
 	if (orphans_look(s->leftovers.orphans, &s->scan.snap, &ops, s) < 0)
 		return err_set(err, -ENOMEM, "no memory left to follow orphans");
@@ -289,29 +288,13 @@ int service_look_for_orphans(struct service *s, struct err *err)
 #define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
 #define CHECK_MS 500
 
-struct cancelling {
-	struct service *service;
-	const struct rpc_peer *peer;
-	const struct job_params *params;
-	size_t n_own,
-		n_any;	 /* found: of the caller's own jobs, of any that the caller may control */
-	bool is_for_own; /* only those of the caller's own */
-};
-
-static bool is_meant(const struct cancelling *c, const struct orphan *orphan)
+static bool is_meant(const struct job_params *params, const struct rpc_peer *peer,
+		     const struct orphan *orphan)
 {
-	return strcmp(orphan->job_id, c->params->job_id) == 0 &&
-	       (c->params->attempt == 0 || c->params->attempt == (uint64_t)orphan->attempt_num) &&
-	       (!u64_known(c->params->uid) || c->params->uid == orphan->uid) &&
-	       service_may_control(c->peer, orphan->uid);
-}
-
-static void count_one(void *ctx, struct orphan *orphan)
-{
-	struct cancelling *c = ctx;
-
-	c->n_any += is_meant(c, orphan);
-	c->n_own += is_meant(c, orphan) && orphan->uid == c->peer->uid;
+	return strcmp(orphan->job_id, params->job_id) == 0 &&
+	       (params->attempt == 0 || params->attempt == (uint64_t)orphan->attempt_num) &&
+	       (!u64_known(params->uid) || params->uid == orphan->uid) &&
+	       service_may_control(peer, orphan->uid);
 }
 
 /* What is another user's by now is not the owner's to end, nor ours in their name. */
@@ -326,60 +309,50 @@ static void signal_one(struct service *s, const struct orphan *orphan, int sig)
 	     "sent by proctor");
 }
 
-static void end_one(void *ctx, struct orphan *orphan)
-{
-	struct cancelling *c = ctx;
-
-	if (!is_meant(c, orphan) || (c->is_for_own && orphan->uid != c->peer->uid))
-		return;
-	if (!orphan->cancelled_boot_ns)
-		orphan->cancelled_boot_ns = clock_boot_ns();
-	signal_one(c->service, orphan, SIGTERM);
-}
-
-static void kill_one(void *ctx, struct orphan *orphan)
-{
-	if (orphan->cancelled_boot_ns &&
-	    clock_boot_ns() - orphan->cancelled_boot_ns >= KILL_AFTER_NS)
-		signal_one(ctx, orphan, SIGKILL);
-}
-
-static void count_cancelled(void *ctx, struct orphan *orphan)
-{
-	*(size_t *)ctx += orphan->cancelled_boot_ns != 0;
-}
-
 /* What has been told to end is looked at until it is gone, with what it has started since. */
 static void on_check(void *ctx)
 {
 	struct service *s = ctx;
+	struct orphan *orphan = NULL;
 	struct err err = ERR_INIT;
-	size_t n = 0;
 
 	service_rescan(s);
 	if (service_look_for_orphans(s, &err) < 0)
 		log_warning("cannot look for orphans now: %s", err.text);
-	orphans_each(s->leftovers.orphans, kill_one, s);
-	orphans_each(s->leftovers.orphans, count_cancelled, &n);
-	if (n > 0)
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		if (!orphan->cancelled_boot_ns)
+			continue;
+		if (clock_boot_ns() - orphan->cancelled_boot_ns >= KILL_AFTER_NS)
+			signal_one(s, orphan, SIGKILL);
 		loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
+	}
 }
 
 int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 			   const struct job_params *params)
 {
-	struct cancelling c = { .service = s, .peer = peer, .params = params };
+	struct orphan *orphan = NULL;
+	size_t n_own = 0,
+	       n_any = 0; /* of the caller's own jobs, of any that the caller may control */
 
 	service_drain_life(s);
-	orphans_each(s->leftovers.orphans, count_one, &c);
-	if (c.n_any == 0)
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		n_any += is_meant(params, peer, orphan);
+		n_own += is_meant(params, peer, orphan) && orphan->uid == peer->uid;
+	}
+	if (n_any == 0)
 		return -ENOENT;
 	if (!s->leftovers.timer)
 		s->leftovers.timer = loop_timer_new(s->loop, on_check, s);
 	if (!s->leftovers.timer)
 		return -ENOMEM;
-	c.is_for_own = c.n_own > 0;
-	orphans_each(s->leftovers.orphans, end_one, &c);
+	while ((orphan = orphans_next(s->leftovers.orphans, orphan))) {
+		if (!is_meant(params, peer, orphan) || (n_own > 0 && orphan->uid != peer->uid))
+			continue;
+		if (!orphan->cancelled_boot_ns)
+			orphan->cancelled_boot_ns = clock_boot_ns();
+		signal_one(s, orphan, SIGTERM);
+	}
 	loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
 	return 0;
 }

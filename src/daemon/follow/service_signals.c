@@ -75,14 +75,6 @@ static pid_t runner_of(const struct owner *o)
 
 /* ---- words ---- */
 
-static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
-{
-	size_t n = strnlen(comm, LIFE_COMM_BYTES);
-
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(out, comm + i, n - i);
-}
-
 /* Jobs of other users are not named. */
 static void describe_sender(struct service *s, const struct owner *to, const struct life_event *ev,
 			    struct buf *out)
@@ -95,7 +87,8 @@ static void describe_sender(struct service *s, const struct owner *to, const str
 		return;
 	}
 	buf_printf(out, "sent by %d (", (int)sender->pid);
-	add_comm(out, sender->comm);
+	for (size_t i = 0, n = strnlen(sender->comm, sizeof(sender->comm)); i < n;)
+		i += utf8_add_shown(out, sender->comm + i, n - i);
 	buf_add_char(out, ')');
 	from = find_owner(s, sender->pid, sender->tag);
 	if (!is_known(&from) || uid_of(&from) != uid_of(to))
@@ -151,7 +144,7 @@ static void keep(struct service *s, const struct owner *o, struct proc_event *ev
 		stream_add_event(o->stream, ev);
 		return;
 	}
-	(void)service_log_event(s, o->job->a.id, ev);
+	service_log_event(s, o->job->a.id, ev);
 	ev->job_id = o->job->job_id;
 	if (ev->type == EVENT_OOM)
 		service_keep_kill(s, ev, o->job->a.id);
@@ -226,6 +219,6 @@ void service_end_signals_of(struct service *s, struct watched *job)
 	const struct proc_event *last = signal_list_end(&job->signals);
 
 	if (last)
-		(void)service_log_event(s, job->a.id, last);
+		service_log_event(s, job->a.id, last);
 	signal_list_release(&job->signals);
 }

@@ -105,7 +105,7 @@ static void write_list(struct json *j, const char *key, enum record_list list, c
 static void send_facts(struct stream *st)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct rpc_event *message = NULL;
+	struct message *message = NULL;
 	size_t n_unread = 0;
 	struct json j;
 
@@ -128,10 +128,10 @@ static void send_facts(struct stream *st)
 					    ? rpc_subscriber_waiting(at->line)
 					    : 0;
 	if (buf_error(&out) == 0 && n_unread < USER_UNREAD_BYTES)
-		message = rpc_event_new("runner.facts", clock_wall_ns(), out.data, out.len);
+		message = message_new_event("runner.facts", clock_wall_ns(), out.data, out.len);
 	if (message)
 		rpc_push(st->line, message);
-	rpc_event_unref(message);
+	message_unref(message);
 }
 
 void service_send_facts(struct service *s)
@@ -206,27 +206,17 @@ static void give_up(struct stream *st, size_t i)
 	memmove(&st->awaited[i], &st->awaited[i + 1], (st->n_awaited - i) * sizeof(*st->awaited));
 }
 
-static void await_account(struct stream *st, const struct proc_key *key, uint64_t died_wall_ns)
-{
-	if (!life_sees_signals(st->service->life.life))
-		return; /* this rung has none */
-	if (st->n_awaited == MAX_AWAITED) {
-		st->service->life.n_unaccounted++;
-		give_up(st, 0);
-	}
-	if (ARRAY_RESERVE(st->awaited, st->cap_awaited, st->n_awaited + 1) == 0)
-		st->awaited[st->n_awaited++] = (struct awaited_account){ *key, died_wall_ns };
-}
-
 /* It is asked every few milliseconds: so many files are read for it. */
 #define MAX_ZOMBIES 64
 
-static bool is_complete(const struct stream *st)
+/* Whether all accounts have come that will come soon. */
+static bool is_settled(struct stream *st)
 {
 	const uint64_t now = clock_wall_ns();
 	size_t n_zombies = 0;
 
-	for (size_t i = st->n_awaited; i > 0; i--) {
+	service_drain_life(st->service); /* the last of them may wait there */
+	for (size_t i = st->service->life.life ? st->n_awaited : 0; i > 0; i--) {
 		const struct awaited_account *end = &st->awaited[i - 1];
 		struct process_facts facts;
 
@@ -262,7 +252,13 @@ static void note_end(struct stream *st, const struct job_member *member,
 		st->n_withheld++;
 		return;
 	}
-	await_account(st, &told, ev->wall_ns);
+	if (st->n_awaited == MAX_AWAITED) {
+		st->service->life.n_unaccounted++;
+		give_up(st, 0);
+	}
+	if (life_sees_signals(st->service->life.life) && /* else this rung has no accounts */
+	    ARRAY_RESERVE(st->awaited, st->cap_awaited, st->n_awaited + 1) == 0)
+		st->awaited[st->n_awaited++] = (struct awaited_account){ told, ev->wall_ns };
 	p = place_end(st, &key);
 	if (!p)
 		return;
@@ -329,7 +325,7 @@ static void end_signals(struct stream *st)
 	if (last && stream_is_read(st))
 		stream_add_event(st, last);
 	else if (last && st->attempt_id != 0)
-		(void)service_log_event(st->service, st->attempt_id, last);
+		service_log_event(st->service, st->attempt_id, last);
 	signal_list_release(&st->signals);
 }
 
@@ -360,12 +356,6 @@ static void forget_barrier(void *ctx)
 		barrier->stream->barrier = NULL;
 	loop_timer_close(barrier->timer);
 	free(barrier);
-}
-
-static bool is_settled(struct stream *st)
-{
-	service_drain_life(st->service); /* the last of them may wait there */
-	return !st->service->life.life || is_complete(st);
 }
 
 static void look_again(void *ctx)
@@ -434,11 +424,7 @@ int method_runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 
 static void drop(struct stream *st)
 {
-	struct stream **at = &st->service->facts.first;
-
-	while (*at != st)
-		at = &(*at)->next;
-	*at = st->next;
+	LIST_REMOVE(st->service->facts.first, st, next);
 	if (st->barrier)
 		st->barrier->stream = NULL;
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);

@@ -102,25 +102,6 @@ static bool open_syscalls(struct service *s)
 	return state->syscalls != NULL;
 }
 
-static void begin_loading(struct service *s);
-
-/* Where other programs are, these are likely to load too. */
-void service_begin_calls(struct service *s)
-{
-	struct rung taken = { SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN,
-			      "eBPF programs for it are being loaded" };
-
-	if (!s->settings.options->config->ebpf_enabled)
-		taken.reason = SOURCES_EBPF_FORBIDDEN;
-	else if (!s->settings.config->syscalls_enabled)
-		taken.reason = SOURCES_SYSCALLS_FORBIDDEN;
-	else if (s->life.life && life_sees_signals(s->life.life))
-		taken = (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" };
-	service_set_rung(s, taken);
-	if (s->settings.options->config->ebpf_enabled && s->settings.config->syscalls_enabled)
-		begin_loading(s);
-}
-
 /* And is not counted yet. One that was cancelled before it began has nobody to be counted. */
 static bool is_wanted(const struct service *s, const struct watched *job)
 {
@@ -190,6 +171,23 @@ static void begin_loading(struct service *s)
 	s->syscalls.is_begun = loop_queue_work(s->loop, load, on_loaded, s) == 0;
 }
 
+/* Where other programs are, these are likely to load too. */
+void service_begin_calls(struct service *s)
+{
+	struct rung taken = { SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN,
+			      "eBPF programs for it are being loaded" };
+
+	if (!s->settings.options->config->ebpf_enabled)
+		taken.reason = SOURCES_EBPF_FORBIDDEN;
+	else if (!s->settings.config->syscalls_enabled)
+		taken.reason = SOURCES_SYSCALLS_FORBIDDEN;
+	else if (s->life.life && life_sees_signals(s->life.life))
+		taken = (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" };
+	service_set_rung(s, taken);
+	if (s->settings.options->config->ebpf_enabled && s->settings.config->syscalls_enabled)
+		begin_loading(s);
+}
+
 void service_count_calls_of(struct service *s, struct watched *job)
 {
 	if (s->syscalls.syscalls)
@@ -235,7 +233,7 @@ static void end_job(struct service *s, struct watched *job)
 /* Of each process no more than whose they are. */
 void service_sum_calls_of(struct service *s, struct watched *job)
 {
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	CLEANUP(buf_release) struct buf why = BUF_INIT, record = BUF_INIT;
 	struct attempt a = { .id = job->a.id };
 	const struct process_calls *calls;
 
@@ -255,7 +253,8 @@ void service_sum_calls_of(struct service *s, struct watched *job)
 		a.processes[i].key = calls->items[i].key;
 		a.processes[i].syscalls = calls->items[i].text;
 	}
-	s->syscalls.n_totals_lost += !service_log_calls(s, &a, why.len > 0 ? why.data : NULL);
+	record_write_details(&record, &a, why.len > 0 ? why.data : NULL);
+	s->syscalls.n_totals_lost += !service_log(s, a.id, RECORD_CALLS, &record);
 	free(a.processes);
 	drop_job(s, job);
 }

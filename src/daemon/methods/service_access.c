@@ -7,7 +7,6 @@
 #include "base/unknown.h"
 #include "daemon/process_handle.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 bool service_is_owner(const struct rpc_peer *peer)
 {
@@ -73,8 +72,7 @@ bool service_find_job(struct service *s, const struct rpc_peer *peer,
 			watched = jobs[i];
 	}
 	/* One that waits has no number yet. */
-	for (size_t i = 0;
-	     params->attempt == 0 && !is_own_queued && (waiting = queue_at(s->queue, i)); i++) {
+	for (size_t i = 0; !is_own_queued && (waiting = queue_at(s->queue, i)); i++) {
 		if (!is_meant(params, waiting->job_id, waiting->uid, 0))
 			continue;
 		is_own_queued = is_own(peer, waiting->uid);

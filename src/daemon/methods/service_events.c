@@ -9,9 +9,81 @@
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
 
+/* ---- subscriptions ---- */
+
+/* Of one user who does not read all: each event is handed to every one of them. */
+#define SUBSCRIBERS_PER_USER 64
+
+/* Of one connection, whatever it has subscribed to. */
+struct subscription {
+	struct service *service;
+	struct rpc_subscriber *subscriber;
+	uid_t uid;
+	unsigned topics;
+	struct message *shown; /* the snapshot that is handed out, as this user sees it */
+	struct subscription *next;
+};
+
+static void on_subscriber_gone(void *ctx)
+{
+	struct subscription *sub = ctx;
+
+	LIST_REMOVE(sub->service->clients.subscriptions, sub, next);
+	free(sub);
+}
+
+/* A snapshot for one user who does not read all: rendered once for all that this user has
+ * subscribed. */
+static struct message *render_shown(struct service *s, const struct event *ev,
+				    struct subscription *of)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	for (struct subscription *sub = s->clients.subscriptions; sub; sub = sub->next)
+		if (sub->uid == of->uid && sub->shown)
+			return sub->shown;
+	json_init(&j, &out);
+	if (service_write_shown(s, of->uid, &j) == 0 && buf_error(&out) == 0)
+		of->shown =
+			message_new_event(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
+	return of->shown;
+}
+
+/* However many get it, it is rendered once. Who does not read fast enough is closed later, by the
+ * server. */
+static void hand_out(struct service *s, const struct event *ev)
+{
+	struct message *whole = NULL, *event;
+	struct subscription *sub;
+
+	for (sub = s->clients.subscriptions; sub; sub = sub->next) {
+		const struct rpc_peer *peer = rpc_subscriber_peer(sub->subscriber);
+
+		if (!(sub->topics & topic_bit(ev->topic)))
+			continue;
+		if (ev->topic == TOPIC_SNAPSHOT && !service_reads_all(s, peer)) {
+			event = render_shown(s, ev, sub);
+		} else if (service_may_read(s, peer, ev->owner)) {
+			if (!whole)
+				whole = message_new_event(topic_name(ev->topic), ev->wall_ns,
+							  ev->json, ev->len);
+			event = whole;
+		} else {
+			continue;
+		}
+		if (event)
+			rpc_push(sub->subscriber, event);
+	}
+	message_unref(whole);
+	for (sub = s->clients.subscriptions; sub; sub = sub->next)
+		sub->shown = message_unref(sub->shown);
+}
+
 /* ---- events ---- */
 
-uid_t service_event_owner(uint64_t uid)
+/* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
+static uid_t owner_of(uint64_t uid)
 {
 	return u64_known(uid) ? (uid_t)uid : geteuid();
 }
@@ -22,7 +94,7 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 	const struct event event = {
 		.topic = topic,
 		.wall_ns = wall_ns,
-		.owner = service_event_owner(uid),
+		.owner = owner_of(uid),
 		.json = json->data,
 		.len = json->len,
 	};
@@ -31,26 +103,22 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 		return;
 	if (topic != TOPIC_SNAPSHOT)
 		recent_add(s->clients.recent, &event);
-	service_hand_out(s, &event);
+	hand_out(s, &event);
 }
 
-static enum topic process_event_topic(enum event_type type)
-{
-	static const enum topic topics[] = {
-		[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
-		[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
-		[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
-	};
+static const enum topic process_topics[] = {
+	[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
+	[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
+	[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
+};
 
-	_Static_assert(ARRAY_SIZE(topics) == N_EVENT_TYPES, "each has its topic");
-	return topics[type];
-}
+_Static_assert(ARRAY_SIZE(process_topics) == N_EVENT_TYPES, "each has its topic");
 
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
 			  uint64_t uid)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	enum topic topic = process_event_topic(ev->type);
+	enum topic topic = process_topics[ev->type];
 	struct json j;
 
 	json_init(&j, &out);
@@ -136,7 +204,7 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 	struct json j;
 
 	episode_copy(&shown, e);
-	if (service_event_owner(uid) != geteuid()) {
+	if (owner_of(uid) != geteuid()) {
 		anomaly_host_init(&shown.host);
 		shown.host_json = NULL;
 	}
@@ -148,23 +216,18 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 
 void service_tell_snapshot(struct service *s)
 {
-	if (service_is_subscribed(s, TOPIC_SNAPSHOT))
+	const struct subscription *sub = s->clients.subscriptions;
+
+	while (sub && !(sub->topics & topic_bit(TOPIC_SNAPSHOT)))
+		sub = sub->next;
+	if (sub)
 		service_publish(s, TOPIC_SNAPSHOT, s->scan.snap.wall_ns, geteuid(),
 				service_snapshot_json(s));
 }
 
 /* ---- the last of them ---- */
 
-#define MAX_EVENTS 4096
-#define MAX_BYTES (4 << 20)
 #define DEFAULT_LIMIT 50
-
-/* Of everything that happens; a snapshot is none of that. */
-int service_keep_events(struct service *s, struct err *err)
-{
-	s->clients.recent = recent_new(MAX_EVENTS, MAX_BYTES);
-	return s->clients.recent ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
-}
 
 struct events_params {
 	double since;
@@ -173,42 +236,25 @@ struct events_params {
 };
 
 static const struct rpc_field events_fields[] = {
-	{ "limit", RPC_U64, offsetof(struct events_params, limit), .min = 1, .max = MAX_EVENTS },
+	{ "limit", RPC_U64, offsetof(struct events_params, limit), .min = 1, .max = RECENT_EVENTS },
 	{ "since", RPC_F64, offsetof(struct events_params, since), .max = 1e11 },
 	{ "job_id", RPC_STRING, offsetof(struct events_params, job_id), .is_required = false },
 };
 
-/* In a JSON text a quote that is not escaped is never inside a string: so this is the member. */
-static bool names_job(const struct event *ev, const char *job_id)
+static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
+			 const struct events_params *params, const struct event *ev)
 {
 	char member[JOB_ID_MAX + 16];
 	int n;
 
-	n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", job_id);
+	if (!service_may_read(s, peer, ev->owner) || u64_to_seconds(ev->wall_ns) < params->since)
+		return false;
+	if (!params->job_id)
+		return true;
+	/* In a JSON text a quote that is not escaped is never inside a string: so this is the
+	 * member. */
+	n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", params->job_id);
 	return memmem(ev->json, ev->len, member, (size_t)n) != NULL;
-}
-
-static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
-			 const struct events_params *params, const struct event *ev)
-{
-	return service_may_read(s, peer, ev->owner) &&
-	       !(u64_to_seconds(ev->wall_ns) < params->since) &&
-	       (!params->job_id || names_job(ev, params->job_id));
-}
-
-/* The newest so many, told oldest first: the first of them. NULL: there are none. */
-static const struct event *find_first(const struct service *s, const struct rpc_peer *peer,
-				      const struct events_params *params)
-{
-	const struct event *ev = recent_newest(s->clients.recent), *first = NULL;
-
-	for (size_t n = 0; ev && n < params->limit; ev = recent_older(ev)) {
-		if (!is_asked_for(s, peer, params, ev))
-			continue;
-		first = ev;
-		n++;
-	}
-	return first;
 }
 
 int method_daemon_events(void *ctx, struct rpc_call *call, struct err *err)
@@ -217,17 +263,84 @@ int method_daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct events_params params = { .limit = DEFAULT_LIMIT };
 	struct json *j = rpc_call_result(call);
-	const struct event *ev;
+	const struct event *first = NULL;
+	size_t n = 0;
 	int r = rpc_call_read(call, events_fields, ARRAY_SIZE(events_fields), &params, err);
 
 	if (r == 0 && params.job_id && !job_id_is_valid(params.job_id))
 		r = err_set(err, -EINVAL, "'job_id' is not the id of a job");
 	if (r < 0)
 		return r;
+	for (const struct event *ev = recent_newest(s->clients.recent); ev && n < params.limit;
+	     ev = recent_older(ev))
+		if (is_asked_for(s, peer, &params, ev)) {
+			first = ev;
+			n++;
+		}
 	json_begin_array(j);
-	for (ev = find_first(s, peer, &params); ev; ev = recent_newer(ev))
+	for (const struct event *ev = first; ev; ev = recent_newer(ev))
 		if (is_asked_for(s, peer, &params, ev))
 			json_raw(j, ev->json, ev->len);
 	json_end_array(j);
 	return 0;
+}
+
+/* ---- subscribing ---- */
+
+/* Who subscribes again gets more topics on the same connection, and each event once. */
+static int subscribe(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct subscription *sub = rpc_call_subscription(call, on_subscriber_gone);
+	size_t n = 0;
+	int r;
+
+	if (sub) {
+		sub->topics |= topics;
+		return 0;
+	}
+	/* What wakes us for everybody's events is not for one user alone. */
+	for (sub = s->clients.subscriptions; sub && !service_is_owner(peer); sub = sub->next)
+		n += sub->uid == peer->uid;
+	if (n >= SUBSCRIBERS_PER_USER)
+		return err_set(err, -EBUSY, "one user may have %d connections that subscribe",
+			       SUBSCRIBERS_PER_USER);
+	sub = calloc(1, sizeof(*sub));
+	if (!sub)
+		return err_set(err, -ENOMEM, "no memory left for a subscription");
+	*sub = (struct subscription){ .service = s, .uid = peer->uid, .topics = topics };
+	r = rpc_call_subscribe(call, on_subscriber_gone, sub, &sub->subscriber, err);
+	if (r < 0) {
+		free(sub);
+		return r;
+	}
+	sub->next = s->clients.subscriptions;
+	s->clients.subscriptions = sub;
+	return 0;
+}
+
+int method_daemon_top_stream(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return subscribe(ctx, call, topic_bit(TOPIC_SNAPSHOT), err);
+}
+
+struct subscribe_params {
+	const struct rpc_value *topics;
+};
+
+static const struct rpc_field subscribe_fields[] = {
+	{ "topics", RPC_STRINGS, offsetof(struct subscribe_params, topics), .is_required = true },
+};
+
+int method_events_subscribe(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct subscribe_params params = { 0 };
+	unsigned topics = 0;
+	int r = rpc_call_read(call, subscribe_fields, ARRAY_SIZE(subscribe_fields), &params, err);
+
+	for (size_t i = 0; r == 0 && i < rpc_value_len(params.topics); i++)
+		r = topics_add(rpc_value_string(rpc_value_at(params.topics, i)), &topics, err);
+	if (r == 0 && topics == 0)
+		r = err_set(err, -EINVAL, "'topics' names none: [\"*\"] is all of them");
+	return r < 0 ? r : subscribe(ctx, call, topics, err);
 }

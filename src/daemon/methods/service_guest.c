@@ -23,7 +23,6 @@
 #include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 #include "log/log.h"
 #include "model/record.h"
 
@@ -43,10 +42,10 @@ struct guest {
 	uid_t uid;
 	struct log_options copy;   /* its origin, and where the next segment begins */
 	struct log_writer *writer; /* of the last segment; NULL: there was no frame on this line */
-	uint64_t next;		   /* the offset of the frame that it wants next */
+	uint64_t wanted;	   /* the offset of the frame that it is to send next */
 	bool is_over;		   /* it has sent its end */
 	unsigned n_gaps;	   /* before segments of it, on this line */
-	struct guest *next_guest;
+	struct guest *next;
 };
 
 /* The attempt that its copy is of; NULL: nothing of it was read yet, or it is over. */
@@ -104,7 +103,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		n_jobs += jobs[i]->a.uid == peer->uid;
-	for (const struct guest *guest = s->guests.first; guest; guest = guest->next_guest)
+	for (const struct guest *guest = s->guests.first; guest; guest = guest->next)
 		n_jobs += guest->uid == peer->uid && !job_of(guest);
 	if (n_jobs >= MAX_GUESTS_PER_USER)
 		return err_set(err, -EBUSY,
@@ -115,13 +114,12 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 
 /* ---- the list of them ---- */
 
-static void forget(struct guest *guest)
+/* Also when its line has hung up. */
+static void forget(void *ctx)
 {
-	struct guest **at = &guest->service->guests.first;
+	struct guest *guest = ctx;
 
-	while (*at != guest)
-		at = &(*at)->next_guest;
-	*at = guest->next_guest;
+	LIST_REMOVE(guest->service->guests.first, guest, next);
 	log_writer_free(guest->writer);
 	free(guest);
 }
@@ -146,13 +144,8 @@ static struct guest *find_by_line(const struct service *s, const struct rpc_peer
 	struct guest *guest = s->guests.first;
 
 	while (guest && rpc_subscriber_peer(guest->line) != peer)
-		guest = guest->next_guest;
+		guest = guest->next;
 	return guest;
-}
-
-static void on_hung_up(void *ctx)
-{
-	forget(ctx);
 }
 
 void service_tend_guests(struct service *s)
@@ -174,7 +167,7 @@ static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
 	CLEANUP(buf_release) struct buf path = BUF_INIT;
 	int r;
 
-	buf_printf(&path, "%s-logs", s->settings.options->paths->db);
+	buf_printf(&path, "%s-logs", s->database.path);
 	if (s->guests.copies_fd < 0) {
 		r = path_make_dir(path.data, err);
 		if (r < 0)
@@ -254,8 +247,8 @@ static int take_frames(struct guest *guest, uint64_t offset, const char *text, b
 			return r; /* else the disk may have no room now, and it waits in memory */
 		*ret_is_news |= frame.type != RECORD_TICK;
 	}
-	if (offset + bytes.len > guest->next)
-		guest->next = offset + bytes.len;
+	if (offset + bytes.len > guest->wanted)
+		guest->wanted = offset + bytes.len;
 	return 0;
 }
 
@@ -318,7 +311,7 @@ static int find_copy(struct guest *guest, const struct rpc_peer *peer, const cha
 		return err_set(err, -EEXIST, "the job is over already");
 	if (r == 0 && !guest->copy.origin.is_copy)
 		return err_set(err, -EEXIST, "the log is here already");
-	guest->next = guest->copy.key_offset;
+	guest->wanted = guest->copy.key_offset;
 	if (r == 0 && guest->copy.origin.uid != peer->uid)
 		return err_set(err, -EEXIST, "the log is another's");
 	if (r != -ENOENT)
@@ -329,7 +322,7 @@ static int find_copy(struct guest *guest, const struct rpc_peer *peer, const cha
 	if (r == 0)
 		r = caller_find_process(peer, &a.runner, err);
 	if (r == 0)
-		r = attempt_log_take_number(s->settings.options->paths->db, &a, err);
+		r = attempt_log_take_number(s->database.path, &a, err);
 	if (r < 0)
 		return r;
 	proc_boot_id(a.boot_id);
@@ -358,7 +351,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	while (r == 0 && before &&
 	       memcmp(&before->copy.origin.id, &guest->copy.origin.id,
 		      sizeof(guest->copy.origin.id)) != 0)
-		before = before->next_guest;
+		before = before->next;
 	if (r == 0 && before && before->uid != peer->uid)
 		r = err_set(err, -EEXIST, "the log is another's");
 	else if (r == 0 && before)
@@ -371,13 +364,13 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	if (r == 0 && guest->copy.first_index == 0) /* else it sends what is missing */
 		r = take_frames(guest, params->offset, params->frames, &is_news, err);
 	if (r == 0)
-		r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+		r = rpc_call_subscribe(call, forget, guest, &guest->line, err);
 	if (r < 0) {
 		log_writer_free(guest->writer);
 		free(guest);
 		return r;
 	}
-	guest->next_guest = s->guests.first;
+	guest->next = s->guests.first;
 	s->guests.first = guest;
 	service_look(s);
 	return 0;
@@ -405,7 +398,7 @@ int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	service_look(s);
-	buf_printf(&folder, "%s-logs", s->settings.options->paths->db);
+	buf_printf(&folder, "%s-logs", s->database.path);
 	if (buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
 	    (uint64_t)st.st_dev == params.device && (uint64_t)st.st_ino == params.inode) {
 		job = service_find_own_job(s, peer, params.job_id);
@@ -428,7 +421,7 @@ int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	service_write_stream(s, j, service_open_stream(s, call, params.job_id));
 	json_key_bool(j, "counts_calls", counts);
 	if (guest)
-		json_key_u64(j, "from", guest->next);
+		json_key_u64(j, "from", guest->wanted);
 	json_end_object(j);
 	return 0;
 }
@@ -568,7 +561,7 @@ int method_runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_u64(j, "appended", guest->next);
+	json_key_u64(j, "appended", guest->wanted);
 	json_end_object(j);
 	if (!params.end) {
 		if (is_news)
@@ -610,8 +603,10 @@ int method_runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 /* A courier asks for us every second (log_sender.h). */
 #define WORD_COMES_NS UINT64_C(10000000000)
 
-bool service_expects_word(const struct service *s, const struct attempt *a)
+bool service_expects_word(void *service, const struct attempt *a)
 {
+	const struct service *s = service;
+
 	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0 &&
 	       strcmp(a->boot_id, s->record.boot_id) == 0 &&
 	       clock_boot_ns() - s->ticking.started_boot_ns < WORD_COMES_NS;

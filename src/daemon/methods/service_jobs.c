@@ -10,7 +10,6 @@
 #include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 #include "report/report.h"
 
 static void write_job(struct json *j, const struct watched *job)
@@ -58,14 +57,11 @@ int method_job_list(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct queued *queued;
 	struct service *s = ctx;
-	struct json *j;
+	struct json *j = rpc_call_result(call);
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	if (r < 0)
-		return r;
-	j = rpc_call_result(call);
+	(void)err;
 	json_begin_array(j);
 	for (size_t i = 0; i < n; i++)
 		if (!jobs[i]->is_awaited &&
@@ -116,13 +112,14 @@ struct report_task {
 	enum report_format format;
 	bool only_own; /* runs of its user are what it is compared with */
 	bool sees_all;
-	struct buf out;
 };
 
-static int read_report(void *ctx, struct store *store, struct err *err)
+static int read_report(void *ctx, struct store *store, struct buf *ret_json, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
-	struct report_task *task = ctx;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct report_task *task = ctx;
+	struct json j;
 	int r;
 
 	attempt_init(&a);
@@ -133,37 +130,19 @@ static int read_report(void *ctx, struct store *store, struct err *err)
 		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
 		return r;
-	if (report_write(&a, task->format, &task->out) < 0)
+	if (report_write(&a, task->format, task->format == REPORT_JSON ? ret_json : &text) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the report");
-	if (task->format == REPORT_JSON && task->out.len > 0 &&
-	    task->out.data[task->out.len - 1] == '\n')
-		buf_truncate(&task->out, task->out.len - 1); /* an answer is one line */
+	if (task->format != REPORT_JSON) {
+		json_init(&j, ret_json);
+		json_str(&j, text.data);
+	} else if (ret_json->len > 0 && ret_json->data[ret_json->len - 1] == '\n') {
+		buf_truncate(ret_json, ret_json->len - 1); /* an answer is one line */
+	}
 	return 0;
-}
-
-static int write_report(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
-{
-	const struct report_task *task = ctx;
-
-	(void)s;
-	(void)err;
-	if (task->format == REPORT_JSON)
-		json_raw(rpc_call_result(call), task->out.data, task->out.len);
-	else
-		json_str(rpc_call_result(call), task->out.data);
-	return 0;
-}
-
-static void release_report(void *ctx)
-{
-	struct report_task *task = ctx;
-
-	buf_release(&task->out);
-	free(task);
 }
 
 /* Of a job that ran for a day it takes a third of a second. */
-static const struct aside_answer answer_report = { read_report, write_report, release_report };
+static const struct aside_answer answer_report = { .work = read_report, .release = free };
 
 int method_job_report(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -189,11 +168,108 @@ int method_job_report(void *ctx, struct rpc_call *call, struct err *err)
 		.format = format,
 		.only_own = !service_is_owner(rpc_call_peer(call)),
 		.sees_all = service_reads_all(s, rpc_call_peer(call)),
-		.out = BUF_INIT,
 	};
 	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job.job_id);
 	return service_answer_aside(s, call, &answer_report, task, err);
 }
+
+/* ---- what was recorded of jobs, for those who may not read the database itself ---- */
+
+typedef int read_fn(struct recorded *r, struct store *store, struct err *err);
+
+struct recorded_task {
+	struct recorded recorded;
+	read_fn *read;
+	const char *name; /* of the list in the answer */
+};
+
+struct recorded_params {
+	const char *job_id;
+	uint64_t since_ns, until_ns, pid, limit;
+	bool latest;
+};
+
+#define MAX_NS UINT64_C(9000000000000000000)
+
+static const struct rpc_field recorded_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct recorded_params, job_id), .is_required = false },
+	{ "since_ns", RPC_U64, offsetof(struct recorded_params, since_ns), .max = MAX_NS },
+	{ "until_ns", RPC_U64, offsetof(struct recorded_params, until_ns), .max = MAX_NS },
+	{ "pid", RPC_U64, offsetof(struct recorded_params, pid), .max = 4194304 },
+	{ "limit", RPC_U64, offsetof(struct recorded_params, limit), .max = 1000000000 },
+	{ "latest", RPC_BOOL, offsetof(struct recorded_params, latest), .is_required = false },
+};
+
+static int read_recorded(void *ctx, struct store *store, struct buf *ret_json, struct err *err)
+{
+	struct recorded_task *task = ctx;
+	struct recorded *recorded = &task->recorded;
+	int r = task->read(recorded, store, err);
+	struct json j;
+
+	if (r == 0) {
+		json_init(&j, ret_json);
+		json_begin_object(&j);
+		json_key(&j, task->name);
+		json_raw(&j, recorded->list.data, recorded->list.len);
+		json_key_u64(&j, "next_ns", recorded->next_wall_ns);
+		json_end_object(&j);
+	}
+	recorded_release(recorded);
+	return r;
+}
+
+static const struct aside_answer answer_recorded = { .work = read_recorded, .release = free };
+
+static int answer_with(struct service *s, struct rpc_call *call, read_fn *read, const char *name,
+		       bool needs_job, struct err *err)
+{
+	struct recorded_params params = { 0 };
+	struct recorded_task *task;
+	int r = rpc_call_read(call, recorded_fields, ARRAY_SIZE(recorded_fields), &params, err);
+
+	if (r == 0 && (params.job_id || needs_job) &&
+	    !(params.job_id && job_id_is_valid(params.job_id)))
+		r = err_set(err, -EINVAL, "'job_id' is not the id of a job");
+	if (r < 0)
+		return r;
+	task = malloc(sizeof(*task));
+	if (!task)
+		return err_set(err, -ENOMEM, "no memory left for what was recorded");
+	*task = (struct recorded_task){ RECORDED_INIT, read, name };
+	snprintf(task->recorded.job_id, sizeof(task->recorded.job_id), "%s",
+		 params.job_id ? params.job_id : "");
+	task->recorded.uid =
+		service_reads_all(s, rpc_call_peer(call)) ? U64_UNKNOWN : rpc_call_peer(call)->uid;
+	task->recorded.since_wall_ns = params.since_ns;
+	task->recorded.until_wall_ns = params.until_ns;
+	task->recorded.pid = (pid_t)params.pid;
+	task->recorded.limit = params.limit;
+	task->recorded.latest_only = params.latest;
+	return service_answer_aside(s, call, &answer_recorded, task, err);
+}
+
+int method_job_attempts(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer_with(ctx, call, recorded_read_attempts, "attempts", false, err);
+}
+
+int method_job_samples(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer_with(ctx, call, recorded_read_samples, "samples", true, err);
+}
+
+int method_job_events(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer_with(ctx, call, recorded_read_events, "events", true, err);
+}
+
+int method_job_anomalies(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer_with(ctx, call, recorded_read_anomalies, "anomalies", false, err);
+}
+
+/* ---- cancelling ---- */
 
 /*
  * The runner ends the whole tree: SIGTERM, and SIGKILL to what is left. A pid

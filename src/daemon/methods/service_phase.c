@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
@@ -11,7 +10,6 @@
 
 /* A mark costs a commit, and a workload may set thousands: those of this time share one. */
 #define GATHER_MS 20
-#define LOST_RETRY_MS 500		/* to note how many were lost */
 #define GIVE_UP_NS UINT64_C(5000000000) /* on a database that others hold */
 #define MAX_WAITING 4096
 #define MAX_WAITING_OF_USER (MAX_WAITING / 4)
@@ -65,27 +63,20 @@ static int64_t find_row(struct service *s, int64_t attempt_id)
 	return stored.attempt_id;
 }
 
-static void write_lost(struct service *s)
+static void log_lost(struct service *s)
 {
 	struct map *lost = &s->phases->lost;
-	struct err err = ERR_INIT;
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < lost->cap; i++) {
-		int64_t row;
+	for (size_t i = 0; i < lost->cap; i++) {
+		CLEANUP(buf_release) struct buf record = BUF_INIT;
 
-		if (!lost->slots[i].used || lost->slots[i].value == 0)
+		if (!lost->slots[i].used)
 			continue;
-		row = find_row(s, (int64_t)lost->slots[i].key);
-		r = row ? store_add_lost_marks(s->store, row, lost->slots[i].value, &err)
-			: err_set(&err, -EBUSY, "the job is not in the database yet");
-		if (r == 0)
-			lost->slots[i].value = 0; /* the next may fail */
+		record_write_phases(&record, NULL, 0);
+		record_write_number(&record, lost->slots[i].value);
+		(void)service_log(s, (int64_t)lost->slots[i].key, RECORD_PHASES, &record);
 	}
-	if (r == 0)
-		map_clear(lost);
-	else
-		log_debug("phases that were lost cannot be noted yet: %s", err.text);
+	map_clear(lost);
 }
 
 /* It is stored, or refused, or (mark is NULL) r is why not: published and answered. A mark whose
@@ -136,8 +127,7 @@ static void finish_all(struct service *s, const struct phase_mark *marks, int r,
 	for (const struct waiting_mark *w = waiting; w; w = w->next, i++)
 		if (!w->call && (r < 0 || (marks && marks[i].result == -ENOSPC)))
 			count_lost(p, w->mark.attempt_id, 1);
-	if (s->store && p->lost.len > 0)
-		write_lost(s);
+	log_lost(s);
 	p->first = NULL;
 	p->end = &p->first;
 	p->n = 0;
@@ -145,21 +135,21 @@ static void finish_all(struct service *s, const struct phase_mark *marks, int r,
 		next = waiting->next;
 		finish(s, waiting, r < 0 ? NULL : &marks[i], r, why);
 	}
-	if (p->lost.len > 0) /* there may be no marker after them */
-		loop_timer_set(p->timer, LOST_RETRY_MS, 0);
 }
 
-static void write_down(void *ctx)
+void service_write_marks(void *ctx)
 {
 	CLEANUP(free_ptr) struct phase_mark *marks = NULL;
 	struct service *s = ctx;
 	struct phase_marks *p = s->phases;
 	struct err err = ERR_INIT;
 	size_t n = 0;
-	int r = s->store ? 0 : service_need_store(s, &err);
+	int r;
 
-	if (p->n == 0 && p->lost.len == 0)
+	log_lost(s);
+	if (p->n == 0)
 		return;
+	r = s->store ? 0 : service_need_store(s, &err);
 	marks = reallocarray(NULL, p->n + 1, sizeof(*marks));
 	if (!marks)
 		r = err_set(&err, -ENOMEM, "no memory left for phases");
@@ -175,16 +165,6 @@ static void write_down(void *ctx)
 		loop_timer_set(p->timer, GATHER_MS, 0);
 	else
 		finish_all(s, marks, r, &err);
-}
-
-void service_write_marks(struct service *s)
-{
-	write_down(s);
-}
-
-static void forget_call(void *ctx)
-{
-	((struct waiting_mark *)ctx)->call = NULL;
 }
 
 static int check_share(const struct phase_marks *p, uint64_t uid, struct err *err)
@@ -239,6 +219,11 @@ static void write_soon(struct phase_marks *p)
 	loop_timer_set(p->timer, GATHER_MS, 0);
 }
 
+static void forget_call(void *ctx)
+{
+	((struct waiting_mark *)ctx)->call = NULL;
+}
+
 static int add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
 		    const struct phase_params *params, struct err *err)
 {
@@ -285,7 +270,7 @@ int service_open_phases(struct service *s, struct err *err)
 {
 	s->phases = calloc(1, sizeof(*s->phases));
 	if (s->phases)
-		s->phases->timer = loop_timer_new(s->loop, write_down, s);
+		s->phases->timer = loop_timer_new(s->loop, service_write_marks, s);
 	if (!s->phases || !s->phases->timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	s->phases->end = &s->phases->first;
@@ -300,7 +285,7 @@ void service_close_phases(struct service *s)
 	if (!s->phases)
 		return;
 	if (s->phases->timer) {
-		write_down(s);
+		service_write_marks(s);
 		finish_all(s, NULL, -ESHUTDOWN, &ending);
 	}
 	map_release(&s->phases->lost);
@@ -341,7 +326,7 @@ int method_mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 	/* What waits is written at once before a mark is refused: that of an end would leave a
 	 * phase open. */
 	if (check_share(s->phases, job->a.uid, NULL) < 0)
-		write_down(s);
+		service_write_marks(s);
 	r = check_share(s->phases, job->a.uid, err);
 	if (r == 0)
 		return add_mark(s, call, job, &params, err);

@@ -6,7 +6,6 @@
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 static void write_rungs(struct json *j, const char *key, const struct service *s, bool are_reasons)
 {
@@ -66,7 +65,7 @@ static void write_recording(struct json *j, const struct service *s)
 			n_waiting += attempt_log_is_waiting(at->log);
 			n_lost += attempt_log_lost(at->log);
 		}
-	json_key_string(j, "database", s->settings.options->paths->db);
+	json_key_string(j, "database", s->database.path);
 	json_key_bool(j, "recording", s->store && !why_not);
 	json_key_f64(j, "retention_held_until",
 		     held_ns ? clock_ns_to_seconds(held_ns) : F64_UNKNOWN);
@@ -119,18 +118,15 @@ int method_daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct queued *job;
+	struct json *j = rpc_call_result(call);
 	struct rpc_stats stats;
-	struct json *j;
 	size_t n_running, n_queued = 0;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	if (r < 0)
-		return r;
+	(void)err;
 	watch_jobs(s->watch, &n_running);
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
 		n_queued += !job->is_started;
 	rpc_server_get_stats(s->server, &stats);
-	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "version", PROCTOR_VERSION);
 	json_key_i64(j, "pid", getpid());
@@ -164,19 +160,14 @@ static void on_stop_soon(void *ctx)
 int method_daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct loop_timer *timer;
-	struct json *j;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
+	struct loop_timer *timer = loop_timer_new(s->loop, on_stop_soon, s);
+	struct json *j = rpc_call_result(call);
 
-	if (r < 0)
-		return r;
-	timer = loop_timer_new(s->loop, on_stop_soon, s);
 	if (!timer)
 		return err_set(err, -ENOMEM, "no memory left to stop");
 	log_info("stops: pid %d of user %u asks for it", (int)rpc_call_peer(call)->pid,
 		 (unsigned)rpc_call_peer(call)->uid);
 	loop_timer_set(timer, 1, 0);
-	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_bool(j, "stopping", true);
 	json_end_object(j);

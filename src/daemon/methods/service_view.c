@@ -126,12 +126,15 @@ void service_write_change_context(struct json *j, const struct service *s,
 
 /* ---- snapshots ---- */
 
-/* Whose job process number i of the last snapshot is of; U64_UNKNOWN: of none. */
+/* Whose job process number i of the last snapshot is of; U64_UNKNOWN: of none. Jobs stand in the
+ * order in which they were assigned. */
 static uint64_t uid_of_process(const struct service *s, size_t i)
 {
-	int owner = s->scan.snap.processes[i].job_id ? membership_owner(s->scan.membership, i) : -1;
+	const struct snapshot *snap = &s->scan.snap;
+	int owner = snap->processes[i].job_id ? membership_owner(s->scan.membership, i) : -1;
 
-	return owner >= 0 ? s->assigned.uids[owner] : U64_UNKNOWN;
+	return owner >= 0 && (size_t)owner < snap->n_progress ? snap->progress[owner].uid
+							      : U64_UNKNOWN;
 }
 
 /* The host, and the jobs of one user. All but its two arrays is that of the last snapshot. */
@@ -154,8 +157,8 @@ int service_write_shown(const struct service *s, uid_t uid, struct json *j)
 	for (size_t i = 0; i < snap->n_processes; i++)
 		if (uid_of_process(s, i) == uid)
 			processes[shown.n_processes++] = snap->processes[i];
-	for (size_t i = 0; i < snap->n_progress; i++) { /* in the order of the roots */
-		if (s->assigned.uids[i] != uid)
+	for (size_t i = 0; i < snap->n_progress; i++) {
+		if (snap->progress[i].uid != uid)
 			continue;
 		shown.active_sheets += snap->progress[i].current_sheet != SHEET_NONE;
 		progress[shown.n_progress++] = snap->progress[i];
@@ -182,10 +185,7 @@ int method_daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct service *s = ctx;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	if (r < 0)
-		return r;
 	if (!s->scan.has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
 	if (service_reads_all(s, peer)) {

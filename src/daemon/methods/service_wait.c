@@ -1,11 +1,14 @@
+/*
+ * service_wait - calls that wait: for the end of a job, or for an analysis of all that has ended.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 struct wait_params {
 	struct job_params job;
@@ -24,8 +27,9 @@ static const struct rpc_field wait_fields[] = {
 struct waiter {
 	struct service *service;
 	struct rpc_call *call;
-	char *job_id;
-	uid_t uid;		  /* whose */
+	char *job_id;		  /* NULL: it waits for an analysis: */
+	uint64_t analysis;	  /* of this number */
+	uid_t uid;		  /* whose job */
 	int64_t attempt_id;	  /* 0: the next that begins */
 	struct loop_timer *timer; /* NULL: for ever */
 	struct waiter *next;
@@ -34,11 +38,8 @@ struct waiter {
 static void forget_waiter(void *ctx)
 {
 	struct waiter *waiter = ctx;
-	struct waiter **at = &waiter->service->clients.waiters;
 
-	while (*at != waiter)
-		at = &(*at)->next;
-	*at = waiter->next;
+	LIST_REMOVE(waiter->service->clients.waiters, waiter, next);
 	if (waiter->timer)
 		loop_timer_close(waiter->timer);
 	free(waiter->job_id);
@@ -69,7 +70,8 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
-		if (waiter->uid != job->a.uid || strcmp(waiter->job_id, job->job_id) != 0 ||
+		if (!waiter->job_id || waiter->uid != job->a.uid ||
+		    strcmp(waiter->job_id, job->job_id) != 0 ||
 		    (waiter->attempt_id && job->a.id && waiter->attempt_id != job->a.id))
 			continue;
 		forget_waiter(waiter);
@@ -167,4 +169,76 @@ int method_job_wait(void *ctx, struct rpc_call *call, struct err *err)
 	if (r == 0)
 		write_end(call, &a);
 	return r;
+}
+
+/* ---- an analysis ---- */
+
+static void on_analysis(void *ctx, uint64_t num, const struct learning *l, const struct err *err)
+{
+	struct service *s = ctx;
+	struct waiter *next;
+
+	for (struct waiter *waiter = s->clients.waiters; waiter; waiter = next) {
+		struct rpc_call *call = waiter->call;
+
+		next = waiter->next;
+		if (waiter->job_id || waiter->analysis > num)
+			continue;
+		forget_waiter(waiter);
+		if (!l) {
+			rpc_call_fail(call, -EIO, err);
+			continue;
+		}
+		learning_write_json(rpc_call_result(call), l);
+		rpc_call_answer(call);
+	}
+}
+
+/* What is about jobs of all users is for those who see all of them. */
+static void on_news(void *ctx, const struct pattern *pattern, uint64_t uid)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct service *s = ctx;
+	struct json j;
+
+	json_init(&j, &out);
+	belief_write_json(&j, pattern);
+	service_publish(s, TOPIC_PATTERN, clock_wall_ns(), uid, &out);
+}
+
+int service_begin_learning(struct service *s, struct err *err)
+{
+	const struct config_correlation *c = &s->settings.config->correlation;
+	const struct learner_options options = {
+		.loop = s->loop,
+		.db = s->database.path,
+		.on_news = on_news,
+		.on_analysis = on_analysis,
+		.ctx = s,
+		.interval_minutes = (unsigned)c->interval_minutes,
+		.min_jobs = (size_t)c->min_sample_size,
+	};
+
+	s->learner = learner_new(&options);
+	s->aside = aside_new(s->loop, s->database.path, service_check_alive);
+	s->starting.submitter = aside_new(s->loop, s->database.path, service_check_alive);
+	return s->learner && s->aside && s->starting.submitter
+		       ? 0
+		       : err_set(err, -ENOMEM, "no memory left to begin");
+}
+
+int method_correlate(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct waiter *waiter = malloc(sizeof(*waiter));
+
+	if (!waiter)
+		return err_set(err, -ENOMEM, "no memory left to wait");
+	*waiter = (struct waiter){
+		.service = s, .call = call, .analysis = UINT64_MAX, .next = s->clients.waiters
+	};
+	s->clients.waiters = waiter;
+	rpc_call_defer(call, forget_waiter, waiter);
+	waiter->analysis = learner_analyze_now(s->learner);
+	return 0;
 }

@@ -74,7 +74,8 @@ static void become_runner(const struct detached *d, int fail_fd)
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL); /* of a daemon that was started by nohup, too */
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	file_limit_set(d->files);
+	if (d->files)
+		file_limit_set(d->files);
 
 	/* Where we are on the disk, or what has been put there since: an upgrade. */
 	n = readlink("/proc/self/exe", program, PATH_BYTES - 1);
@@ -136,7 +137,7 @@ static void become_runner(const struct detached *d, int fail_fd)
 /* ---- in the daemon ---- */
 
 /* The end of the file means that all is well: exec has closed it. */
-static int check_within(int *fd, int patience_ms, struct err *err)
+int detach_check(int *fd, int patience_ms, struct err *err)
 {
 	struct pollfd p = { .fd = *fd, .events = POLLIN };
 	struct failure failure;
@@ -155,11 +156,6 @@ static int check_within(int *fd, int patience_ms, struct err *err)
 	return failure.is_all ? err_set(err, r, "%.*s", (int)sizeof(failure.step), failure.step)
 			      : err_set(err, r, "%.*s: %s", (int)sizeof(failure.step), failure.step,
 					strerror(failure.error));
-}
-
-int detach_check(int *fd, struct err *err)
-{
-	return check_within(fd, 0, err);
 }
 
 /* Twice, so that it is nobody's child. On key_fd comes the pid of the runner, and what it was at
@@ -206,7 +202,7 @@ int detach_runner(const struct detached *d, struct proc_key *ret_key, int *ret_f
 		return err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(-r));
 	}
 	*ret_fd = fds[0];
-	r = check_within(ret_fd, PATIENCE_MS, err);
+	r = detach_check(ret_fd, PATIENCE_MS, err);
 	return r < 0 ? r : 0;
 }
 

@@ -15,7 +15,7 @@
 
 struct detached {
 	const struct queued *job;   /* its user is ours, or (as root) somebody */
-	const struct rlimit *files; /* file_limit_raise() */
+	const struct rlimit *files; /* file_limit_raise(); NULL: as ours */
 	const char *db_path;	    /* for one of ours: QUEUED_DB_VARIABLE; NULL: as it finds it */
 	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */
 	const char *path;	    /* its name… */
@@ -34,8 +34,8 @@ struct detached {
  */
 int detach_runner(const struct detached *d, struct proc_key *ret_key, int *ret_fd, struct err *err);
 
-/* What has become of it: 1: nothing yet. 0, or as above: *fd is closed, and -1. */
-int detach_check(int *fd, struct err *err);
+/* What has become of it within this time: 1: nothing yet. 0, or as above: *fd is closed, and -1. */
+int detach_check(int *fd, int patience_ms, struct err *err);
 
 /*
  * ---- a launcher ----

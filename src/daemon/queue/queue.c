@@ -209,8 +209,7 @@ struct queue {
 	char folder[PATH_BYTES];
 	struct queued **jobs;
 	size_t n, cap;
-	struct rlimit files; /* for runners; rlim_max 0: as ours */
-	const char *db_path;
+	struct queue_owner owner;
 	int folder_fd; /* locked: of two daemons one has it */
 };
 
@@ -224,16 +223,6 @@ struct queue *queue_close(struct queue *q)
 	close_fd(&q->folder_fd);
 	free(q);
 	return NULL;
-}
-
-void queue_set_file_limit(struct queue *q, const struct rlimit *limit)
-{
-	q->files = *limit;
-}
-
-void queue_set_db(struct queue *q, const char *path)
-{
-	q->db_path = path;
 }
 
 struct queued *queue_at(struct queue *q, size_t i)
@@ -293,7 +282,7 @@ static int load_folder(struct queue *q, struct err *err)
 
 	if (!dir)
 		return err_set(err, -errno, "cannot read %s: %s", q->folder, strerror(errno));
-	while (r == 0 && (entry = readdir(dir))) {
+	while (r != -ENOMEM && (entry = readdir(dir))) {
 		char path[QUEUE_PATH_BYTES];
 		struct queued *job = NULL;
 
@@ -304,11 +293,9 @@ static int load_folder(struct queue *q, struct err *err)
 		r = read_file(path, &job, err);
 		if (r == 0)
 			r = insert(q, job, err);
-		if (r < 0 && r != -ENOMEM)
-			r = 0;
 	}
 	closedir(dir);
-	return r;
+	return r == -ENOMEM ? r : 0;
 }
 
 /* Where a file system cannot lock, that of the socket has to do. */
@@ -341,7 +328,8 @@ int queue_renew(struct queue *q, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err *err)
+int queue_open(const char *folder, const struct queue_owner *owner, struct queue **ret,
+	       struct err *err)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
@@ -353,7 +341,9 @@ int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err
 		free(q);
 		return err_set(err, -ENOMEM, "cannot keep a queue in %s", folder);
 	}
-	r = is_owner ? own_folder(q, err) : 0;
+	if (owner)
+		q->owner = *owner;
+	r = owner ? own_folder(q, err) : 0;
 	if (r == 0)
 		r = load_folder(q, err);
 	if (r < 0) {
@@ -473,46 +463,13 @@ static int check_marked(const struct queued *job, struct err *err)
 	return 0;
 }
 
-/* The lock is the runner's from its first moment on, and so is the name. */
-static int hand_over(const struct queue *q, struct queued *job, int log_fd, struct err *err)
-{
-	CLEANUP(close_fd) int fd = -1;
-	char path[QUEUE_PATH_BYTES], started[QUEUE_PATH_BYTES];
-	struct detached runner = {
-		.job = job,
-		.files = &q->files,
-		.db_path = q->db_path,
-		.path = path,
-		.started_path = started,
-		.queue_fd = q->folder_fd,
-		.log_fd = log_fd,
-	};
-	int r;
-
-	path_as(job, QUEUE_WAITING, path);
-	path_as(job, QUEUE_STARTED, started);
-	fd = runner.spool_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 && errno == ENOENT)
-		return is_there(started) ? 0 /* by a daemon that was killed meanwhile */
-					 : err_set(err, -ENOENT, "%s is gone", path);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return err_set(err, -EAGAIN, "cannot lock %s: %s", path, strerror(errno));
-	r = detach_runner(&runner, &job->runner, &job->start_fd, err);
-	if (r == 0 && job->start_fd < 0)
-		r = check_marked(job, err);
-	job->was_executed = r == 0 && job->start_fd < 0;
-	if (r < 0)
-		(void)rename(started, path); /* it was about to begin, and could not */
-	return r;
-}
-
 int queue_check_start(struct queued *job, struct err *err)
 {
 	int r;
 
 	if (job->start_fd < 0)
 		return 0;
-	r = detach_check(&job->start_fd, err);
+	r = detach_check(&job->start_fd, 0, err);
 	if (r > 0)
 		return r;
 	if (r == 0)
@@ -528,9 +485,18 @@ int queue_check_start(struct queued *job, struct err *err)
 
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
-	CLEANUP(close_fd) int log_fd = -1;
+	CLEANUP(close_fd) int fd = -1, log_fd = -1;
+	char path[QUEUE_PATH_BYTES], started[QUEUE_PATH_BYTES];
 	char log[2 * PATH_BYTES], name[JOB_LOG_NAME_BYTES];
-	int r;
+	struct detached runner = {
+		.job = job,
+		.files = q->owner.files,
+		.db_path = q->owner.db_path,
+		.path = path,
+		.started_path = started,
+		.queue_fd = q->folder_fd,
+	};
+	int r = 0;
 
 	/* Where its output goes, which nobody else may read. Whoever is not us keeps a log of their
 	 * own. */
@@ -544,8 +510,25 @@ int queue_start(struct queue *q, struct queued *job, const char *log_folder, str
 			return err_set(err, -EAGAIN, "cannot keep the output of %s: %s",
 				       job->job_id, strerror(errno));
 	}
-	r = hand_over(q, job, log_fd, err);
-	if (r == 0)
+	/* The lock is the runner's from its first moment on, and so is the name. */
+	path_as(job, QUEUE_WAITING, path);
+	path_as(job, QUEUE_STARTED, started);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 && errno == ENOENT && !is_there(started))
+		return err_set(err, -ENOENT, "%s is gone", path);
+	if (fd >= 0 || errno != ENOENT) { /* else a daemon started it that was killed meanwhile */
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+			return err_set(err, -EAGAIN, "cannot lock %s: %s", path, strerror(errno));
+		runner.spool_fd = fd;
+		runner.log_fd = log_fd;
+		r = detach_runner(&runner, &job->runner, &job->start_fd, err);
+		if (r == 0 && job->start_fd < 0)
+			r = check_marked(job, err);
+		job->was_executed = r == 0 && job->start_fd < 0;
+	}
+	if (r < 0)
+		(void)rename(started, path); /* it was about to begin, and could not */
+	else
 		mark(job, true);
 	return r;
 }

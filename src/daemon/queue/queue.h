@@ -51,11 +51,19 @@ struct queued {
 
 struct queue;
 
+/* What runners get. All is borrowed. */
+struct queue_owner {
+	const char
+		*db_path; /* where those of our own user record; NULL: as they find it configured */
+	const struct rlimit *files; /* their limit on open files; NULL: ours */
+};
+
 /*
  * Finds what is in the folder. The owner makes it if need be, and -EADDRINUSE: another daemon has
- * it. Else it is looked at beside a daemon or without. -ENOENT: there is no such folder.
+ * it. Else (NULL) it is looked at beside a daemon or without. -ENOENT: there is no such folder.
  */
-int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err *err);
+int queue_open(const char *folder, const struct queue_owner *owner, struct queue **ret,
+	       struct err *err);
 
 /*
  * 1: somebody had removed the folder, or put another in its place: it is there again, and ours.
@@ -95,12 +103,6 @@ void queued_path(const struct queued *job, char path[QUEUE_PATH_BYTES]);
 /* Oldest first; NULL at the end. Valid until the queue changes. */
 struct queued *queue_at(struct queue *q, size_t i);
 struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid);
-
-/* What runners find as their limit on open files; without this ours. */
-void queue_set_file_limit(struct queue *q, const struct rlimit *limit);
-
-/* Where those of our own user record; borrowed. Without this as they find it configured. */
-void queue_set_db(struct queue *q, const char *path);
 
 /*
  * A runner of its own, which is nobody's child, begins with it. Output of our own

@@ -11,7 +11,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {
@@ -25,18 +24,15 @@ static void on_queue_timer(void *ctx);
 
 int service_open_queue(struct service *s, struct err *err)
 {
+	const struct queue_owner owner = { s->database.path, &s->starting.files };
 	char folder[PATH_BYTES + 16];
-	int r;
 
 	if (!s->starting.queue_timer)
 		s->starting.queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
 	if (!s->starting.queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
-	r = queue_open(folder, true, &s->queue, err);
-	if (r == 0)
-		queue_set_db(s->queue, s->settings.options->paths->db);
-	return r;
+	return queue_open(folder, &owner, &s->queue, err);
 }
 
 /* ---- those that no runner will ever tell of ---- */
@@ -61,8 +57,7 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 	a.outcome = outcome;
 	a.reason = reason;
 	proc_boot_id(a.boot_id); /* of this host, now: so who waits for it is told */
-	r = attempt_log_write_whole(s->settings.options->paths->db, &a, clock_boot_ns(), NULL,
-				    &err);
+	r = attempt_log_write_whole(s->database.path, &a, clock_boot_ns(), NULL, &err);
 	if (r < 0 && r != -ETIMEDOUT) { /* then the disk has it later */
 		log_debug("the end of job %s is not recorded: %s", job->job_id, err.text);
 		return false;
@@ -102,26 +97,6 @@ static bool note_failed_start(struct service *s, struct queued *job, int r, cons
 #define START_NS UINT64_C(30000000000)
 #define SEEN_START_NS UINT64_C(2000000000)
 
-/*
- * One that we saw begin, or that is somebody else's, may have done its work: it is
- * not run again. True if it is gone from the queue.
- */
-static bool settle_unheard(struct service *s, struct queued *job)
-{
-	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
-		return false;
-	if (!s->store || s->database.ingest_err.code != 0)
-		return false; /* its log may have what the database lacks */
-	if (job->is_cancelled)
-		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
-	if (job->was_executed || job->uid != geteuid())
-		return bury(s, job, OUTCOME_NONE,
-			    "its runner ended, and how could not be told to the daemon");
-	log_warning("job %s was started and never ran: it waits again", job->job_id);
-	queue_put_back(job, NULL);
-	return false;
-}
-
 /* Of one whose runner is gone without an end that was read: the database may have an older one.
  * True if it is gone from the queue. */
 static bool settle_started(struct service *s, struct queued *job, bool is_behind)
@@ -143,8 +118,23 @@ static bool settle_started(struct service *s, struct queued *job, bool is_behind
 	if (r > 0 || service_has_begun(s, job) || queue_is_held(job) || !s->store ||
 	    store_list_attempts(s->store, &filter, &list, NULL) < 0)
 		return false;
-	if (list.n == 0 || list.items[0].submission != job->submission)
-		return !is_behind && settle_unheard(s, job);
+	if (list.n == 0 || list.items[0].submission != job->submission) {
+		/* Its log may have what the database lacks. */
+		if (is_behind || s->database.ingest_err.code != 0 ||
+		    clock_boot_ns() - job->started_boot_ns <
+			    (job->was_executed ? SEEN_START_NS : START_NS))
+			return false;
+		if (job->is_cancelled)
+			return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
+		/* One that we saw begin, or that is somebody else's, may have done its work: it is
+		 * not run again. */
+		if (job->was_executed || job->uid != geteuid())
+			return bury(s, job, OUTCOME_NONE,
+				    "its runner ended, and how could not be told to the daemon");
+		log_warning("job %s was started and never ran: it waits again", job->job_id);
+		queue_put_back(job, NULL);
+		return false;
+	}
 	log_info("job %s of user %u %s", job->job_id, (unsigned)job->uid,
 		 u64_known(list.items[0].ended_wall_ns) ? "has ended"
 							: "is lost: its runner is gone");
@@ -205,24 +195,14 @@ static void on_synced(void *ctx, int r, const struct err *err)
 	free(ctx);
 }
 
-/* On another thread: a disk takes its time. */
-static void sync_start(struct service *s, const struct queued *job)
-{
-	char path[QUEUE_PATH_BYTES];
-	struct aside_task task = {
-		.uid = job->uid, .work = sync_folder, .done = on_synced, .is_store_optional = true
-	};
-
-	queued_path(job, path);
-	task.ctx = strdup(path);
-	if (!task.ctx || aside_add(s->starting.submitter, &task, NULL) < 0)
-		free(task.ctx);
-}
-
 /* True: it has. Else it may be gone from the queue. */
 static bool start_job(struct service *s, struct queued *job)
 {
-	char folder[PATH_BYTES + 16];
+	char folder[PATH_BYTES + 16], path[QUEUE_PATH_BYTES];
+	/* On another thread: a disk takes its time. */
+	struct aside_task sync = {
+		.uid = job->uid, .work = sync_folder, .done = on_synced, .is_store_optional = true
+	};
 	struct err err = ERR_INIT;
 	int r;
 
@@ -234,7 +214,10 @@ static bool start_job(struct service *s, struct queued *job)
 		return false;
 	}
 	log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
-	sync_start(s, job);
+	queued_path(job, path);
+	sync.ctx = strdup(path);
+	if (!sync.ctx || aside_add(s->starting.submitter, &sync, NULL) < 0)
+		free(sync.ctx);
 	if (job->start_fd >= 0)
 		service_run_queue_soon(s); /* to hear what has become of it */
 	return true;
@@ -245,46 +228,29 @@ static bool start_job(struct service *s, struct queued *job)
 #define MAX_ESTIMATES 2
 #define ESTIMATE_LASTS_NS UINT64_C(60000000000)
 
-/* What is known of all while each is looked after: thousands may wait. */
-struct round {
-	size_t n_started, max_jobs, n_estimates;
-};
-
-/* It may be gone from the queue then. */
-static void look_after(struct service *s, struct queued *job, struct round *round)
+/* Starts one that waits, or says why it goes on waiting. It may be gone from the queue then. */
+static bool start_if_allowed(struct service *s, struct queued *job, size_t *n_estimates)
 {
 	uint64_t estimated_ns = job->estimated_boot_ns;
 	struct admit_answer answer;
 
-	if (!s->store) {
-		snprintf(job->reason, sizeof(job->reason), "%.150s",
-			 s->database.err.code < 0 ? s->database.err.text
-						  : "the database is not open yet");
-		return;
-	}
-	if (round->n_started >= round->max_jobs) {
-		snprintf(job->reason, sizeof(job->reason),
-			 round->max_jobs == 1 ? "%zu job runs already" : "%zu jobs run already",
-			 round->max_jobs);
-		return;
-	}
 	if (is_held_up(s, job))
-		return;
+		return false;
 	if ((estimated_ns == 0 || clock_boot_ns() - estimated_ns > ESTIMATE_LASTS_NS) &&
-	    round->n_estimates < MAX_ESTIMATES) {
+	    *n_estimates < MAX_ESTIMATES) {
 		service_estimate_queued(s, job);
-		round->n_estimates++;
+		++*n_estimates;
 	}
 	if (job->estimated_boot_ns == 0) {
 		snprintf(job->reason, sizeof(job->reason), "others are looked at before it");
-		return;
+		return false;
 	}
 	if (service_judge_room(s, &job->estimate, &answer) == 0 && answer.decision != ADMIT) {
 		memcpy(job->reason, answer.reason, sizeof(job->reason));
-		return;
+		return false;
 	}
 	s->starting.queue_uid = job->uid;
-	round->n_started += start_job(s, job);
+	return start_job(s, job);
 }
 
 void service_run_queue(struct service *s)
@@ -293,26 +259,34 @@ void service_run_queue(struct service *s)
 	/* How some of them ended; while that cannot be stored none is taken for one that never ran.
 	 */
 	bool is_behind = s->store && store_take_in(s->store, NULL) < 0;
-	struct round round = { 0 };
 	struct queued *job;
-	size_t n = 0, i = 0;
+	size_t n = 0, i = 0, n_started = 0, n_estimates, max_jobs;
 	long n_cpus;
 
 	while ((job = queue_at(s->queue, i)))
 		if (!job->is_started || !settle_started(s, job, is_behind)) {
-			round.n_started += job->is_started;
+			n_started += job->is_started;
 			i++;
 		}
-	round.n_estimates = service_estimate_running(s, 1);
+	n_estimates = service_estimate_running(s, 1);
 	if (turns_take(s->queue, s->starting.queue_uid, &jobs, &n) < 0)
 		log_warning("no memory left to start what waits, which is tried again");
-	round.max_jobs = s->settings.config->limits.max_concurrent_jobs;
-	if (n > 0 && round.max_jobs == 0) {
+	max_jobs = s->settings.config->limits.max_concurrent_jobs;
+	if (n > 0 && max_jobs == 0) {
 		n_cpus = sysconf(_SC_NPROCESSORS_ONLN); /* reads a file */
-		round.max_jobs = n_cpus > 0 ? (size_t)n_cpus : 1;
+		max_jobs = n_cpus > 0 ? (size_t)n_cpus : 1;
 	}
 	for (i = 0; i < n; i++)
-		look_after(s, jobs[i], &round);
+		if (!s->store)
+			snprintf(jobs[i]->reason, sizeof(jobs[i]->reason), "%.150s",
+				 s->database.err.code < 0 ? s->database.err.text
+							  : "the database is not open yet");
+		else if (n_started >= max_jobs)
+			snprintf(jobs[i]->reason, sizeof(jobs[i]->reason),
+				 max_jobs == 1 ? "%zu job runs already" : "%zu jobs run already",
+				 max_jobs);
+		else
+			n_started += start_if_allowed(s, jobs[i], &n_estimates);
 }
 
 void service_run_queue_soon(struct service *s)

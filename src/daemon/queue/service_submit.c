@@ -16,7 +16,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 #include "daemon/queue/user.h"
 
 struct submit_task {
@@ -24,16 +23,12 @@ struct submit_task {
 	struct rpc_call *call; /* NULL: nobody waits for it any more */
 	struct queued *job;
 	uid_t uid;
-	char *text; /* the job file */
-	size_t len;
-	bool is_written; /* the job has its file… */
-	bool is_taken;	 /* …and is the queue's */
-	int log_error;	 /* -errno: why what it prints will be lost; 0 */
-	bool is_unnamed; /* its id is made, unless the file has one */
-	struct job_spec spec;
-	struct mask *mask; /* of the question; a reference */
-	struct learning_question question;
-	struct learning_answer answer;
+	struct estimate_task *ask; /* has the job file, and what it will need */
+	size_t len;		   /* of the file */
+	bool is_written;	   /* the job has its file… */
+	bool is_taken;		   /* …and is the queue's */
+	int log_error;		   /* -errno: why what it prints will be lost; 0 */
+	bool is_unnamed;	   /* its id is made, unless the file has one */
 	struct submit_task *next;
 };
 
@@ -67,17 +62,10 @@ static int check_pressure(const struct service *s, struct err *err)
 
 static void forget(struct submit_task *task)
 {
-	struct submit_task **at = &task->service->starting.submits;
-
-	while (*at && *at != task)
-		at = &(*at)->next;
-	if (*at)
-		*at = task->next;
-	job_spec_release(&task->spec);
-	mask_free(task->mask);
+	LIST_REMOVE(task->service->starting.submits, task, next);
+	estimate_task_free(task->ask);
 	if (!task->is_taken)
 		queued_free(&task->job);
-	free(task->text);
 	free(task);
 }
 
@@ -87,17 +75,15 @@ static void forget(struct submit_task *task)
 static int do_work(void *ctx, struct store *store, struct err *err)
 {
 	struct submit_task *task = ctx;
+	struct estimate_task *ask = task->ask;
 	struct queued *job = task->job;
-	int r = job_file_parse(task->text, task->len, job->name ? job->name : "the job file", false,
-			       &task->spec, err);
+	int r = estimate_task_parse(ask, job->name ? job->name : "the job file", err);
 
-	if (r < 0) {
-		job_spec_init(&task->spec); /* the parser has released it */
+	if (r < 0)
 		return r;
-	}
 	/* As "proctor run" makes one: from when it came, and a bit that nobody else has. */
-	if (task->is_unnamed && task->spec.job_id)
-		job->job_id = strdup(task->spec.job_id);
+	if (task->is_unnamed && ask->spec.job_id)
+		job->job_id = strdup(ask->spec.job_id);
 	else if (task->is_unnamed &&
 		 asprintf(&job->job_id, "job-%llx-%04x",
 			  (unsigned long long)(job->submitted_wall_ns / 1000000000),
@@ -113,9 +99,9 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 	if (r < 0)
 		return r;
 	task->log_error = workdir_make_logs(job->uid);
-	if (store && learning_estimate(store, &task->question, &task->answer, NULL) < 0)
-		learning_answer_init(&task->answer);
-	r = queue_write(job, task->text, task->len, err);
+	if (store && learning_estimate(store, &ask->question, &ask->answer, NULL) < 0)
+		learning_answer_init(&ask->answer);
+	r = queue_write(job, ask->file, task->len, err);
 	task->is_written = r == 0;
 	return r;
 }
@@ -134,14 +120,15 @@ static int take_in(struct service *s, struct submit_task *task, struct err *err)
 	if (r == 0 && watch_find_of(s->watch, job->job_id, job->uid))
 		r = err_set(err, -EEXIST, "a job %s runs already", job->job_id);
 	/* One that would wait for ever is not let in. */
-	if (r == 0 && service_judge_room(s, &task->answer.estimate, &room) == 0 && room.is_for_good)
+	if (r == 0 && service_judge_room(s, &task->ask->answer.estimate, &room) == 0 &&
+	    room.is_for_good)
 		r = err_set(err, -EOPNOTSUPP, "no such job here: %s", room.reason);
 	if (r < 0) {
 		queued_path(job, path);
 		unlink(path);
 		return r;
 	}
-	service_keep_estimate(job, &task->answer.estimate);
+	service_keep_estimate(job, &task->ask->answer.estimate);
 	task->is_taken = true;
 	r = queue_take(s->queue, job, err);
 	if (r == 0)
@@ -172,7 +159,7 @@ static void answer(struct submit_task *task, int r, const struct err *err)
 	else if (delay > 0)
 		buf_printf(&warning, "it waits %u s, as do its sheets: the pressure is %s (%s)",
 			   delay, pressure_name(s->pressure.level), s->pressure.reason);
-	else if (service_judge_room(s, &task->answer.estimate, &room) == 0 &&
+	else if (service_judge_room(s, &task->ask->answer.estimate, &room) == 0 &&
 		 room.decision != ADMIT)
 		buf_printf(&warning, "it waits for room: %s", room.reason);
 	if (task->log_error != 0) {
@@ -226,6 +213,7 @@ int method_job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	bool is_owner = service_is_owner(rpc_call_peer(call));
 	/* Who the job runs as: its submitter, where we can make that come true. */
 	uid_t uid = is_owner ? geteuid() : rpc_call_peer(call)->uid;
+	struct estimate_params about = { 0 };
 	struct submit_task *task;
 	size_t n_bytes;
 	int r = rpc_call_read(call, submit_fields, ARRAY_SIZE(submit_fields), &params, err);
@@ -251,6 +239,7 @@ int method_job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	/* What is on its way is bounded as what waits is. */
+	about = (struct estimate_params){ .file = params.file, .input_bytes = params.input_bytes };
 	n_bytes = strlen(params.file);
 	for (task = s->starting.submits; task; task = task->next)
 		n_bytes += task->uid == uid ? task->len : 0;
@@ -261,16 +250,11 @@ int method_job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left to queue the job");
-	task->service = s;
-	job_spec_init(&task->spec);
-	learning_answer_init(&task->answer);
-	task->is_unnamed = !params.job_id;
-	task->uid = uid;
-	task->text = strdup(params.file);
-	task->len = strlen(params.file);
-	task->mask = mask_ref(s->settings.mask);
-	task->question = service_ask_about(s, &task->spec, uid, params.input_bytes);
-	task->next = s->starting.submits;
+	*task = (struct submit_task){ .service = s,
+				      .uid = uid,
+				      .len = strlen(params.file),
+				      .is_unnamed = !params.job_id,
+				      .next = s->starting.submits };
 	s->starting.submits = task;
 	task->job = queue_reserve(s->queue, err);
 	if (task->job) {
@@ -282,9 +266,11 @@ int method_job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	} else {
 		r = err->code;
 	}
-	if (r == 0 && (!task->text || !task->job->workdir || !task->job->job_id != !params.job_id ||
+	if (r == 0 && (!task->job->workdir || !task->job->job_id != !params.job_id ||
 		       !task->job->name != !params.name))
 		r = err_set(err, -ENOMEM, "no memory left to queue the job");
+	if (r == 0)
+		r = service_estimate_task(s, rpc_call_peer(call), &about, &task->ask, err);
 	if (r == 0)
 		r = aside_add(s->starting.submitter,
 			      &(struct aside_task){ .uid = uid,
