@@ -95,11 +95,13 @@ struct cli_words {
 
 /*
  * The parser of such rows; a verb that has others calls it for what it does not know. A word is one
- * too many, and --since (or --history) has to lie before --until.
+ * too many, an empty job is a variable that was not set, and --since (or --history) has to lie
+ * before --until.
  */
 error_t cli_parse_option(int key, char *arg, struct argp_state *state);
 
-/* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
+/* argp_parse() with the house rules: bad usage is one line, and exits with 2. Without a parser of
+ * its own the table has cli_parse_option(). */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 /* For option parsers: says what is wrong and what would be right, and exits with 2. */
@@ -138,12 +140,10 @@ int cli_find_paths_to_ask(struct paths *ret, struct err *err);
  */
 void cli_follow_daemon(struct paths *paths, int mode);
 
-/* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
+/* The database, with lost runners told from running ones; none is made. -ENOENT: nothing was ever
  * recorded. */
-int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
-
-/* The same for writing; none is made. */
-int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err);
+int cli_open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
+		   struct err *err);
 
 struct rpc_value;
 
@@ -167,19 +167,10 @@ void cli_warn_of_cut_events(struct store *store, const struct event_filter *filt
 int cli_open_record(const char *job_id, struct store **ret, struct err *err);
 
 /* A length of time that --since and the like take; cli_usage_error() for anything else. */
-/* The id of a job; an empty one is a variable that was not set, and exits with 2. */
-const char *cli_parse_job_id(const struct argp_state *state, const char *text);
-
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
-
-/* The same for --since, --until and --history: when that was, as cli_time_ago() has it. */
-uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
 uint64_t cli_time_ago(double seconds);
-
-/* From when (0: ever) till when (0: now): cli_usage_error() if nothing can lie between. */
-void cli_check_period(const struct argp_state *state, uint64_t since_ns, uint64_t until_ns);
 
 /* A whole number between min and max; cli_usage_error() otherwise. */
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,

@@ -39,7 +39,6 @@ static const struct argp_option start_options[] = {
 
 static const struct argp start_argp = {
 	.options = start_options,
-	.parser = cli_parse_option,
 	.doc = "Starts the daemon, which watches all jobs of this host.\v"
 	       "It returns when the daemon serves clients. Jobs do not depend on it: it can be "
 	       "stopped, killed and started again while they run.",
@@ -238,7 +237,6 @@ static const struct argp_option status_options[] = {
 
 static const struct argp status_argp = {
 	.options = status_options,
-	.parser = cli_parse_option,
 	.doc = "Tells how the daemon is: how long it runs, what it costs, what it watches.\v"
 	       "Exits with 1 if none runs.",
 };
@@ -417,7 +415,6 @@ static const struct argp_option stop_options[] = {
 
 static const struct argp stop_argp = {
 	.options = stop_options,
-	.parser = cli_parse_option,
 	.doc = "Stops the daemon. Jobs that run go on, and record themselves; those that wait for "
 	       "their turn wait for the next daemon.",
 };

@@ -464,7 +464,7 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT;
-	int checked = 0, r = cli_open_store(&p->paths, &store, &err);
+	int checked = 0, r = cli_open_store(&p->paths, STORE_READ, &store, &err);
 
 	if (r == -ENOENT) { /* a disk that was full leaves an empty one */
 		buf_printf(detail, "%s (empty: the next run uses it)", p->paths.db);
@@ -665,7 +665,6 @@ static const struct argp_option doctor_options[] = {
 
 static const struct argp doctor_argp = {
 	.options = doctor_options,
-	.parser = cli_parse_option,
 	.doc = "Tells which rung each measurement takes on this machine for this user and why not a "
 	       "better one, and whether proctor's own files are in order.\v"
 	       "Exits with 1 if something is broken; a lower rung is not. The database is looked "

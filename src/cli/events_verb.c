@@ -33,7 +33,6 @@ static const struct argp_option events_options[] = {
 
 static const struct argp events_argp = {
 	.options = events_options,
-	.parser = cli_parse_option,
 	.doc = "Prints what happened, oldest first: to processes (spawn, exit, signal, kill, oom, "
 	       "orphan), when jobs, sheets and phases began and ended, and what was out of the ordinary.",
 };
@@ -246,7 +245,7 @@ static int open_records(struct follower *f, struct err *err)
 {
 	struct records_filter filter = f->args->filter;
 	struct err why = ERR_INIT;
-	int r = cli_open_store(f->paths, &f->store, &why);
+	int r = cli_open_store(f->paths, STORE_READ, &f->store, &why);
 
 	f->was_absent |= r == -ENOENT;
 	f->is_live_only = r == -EACCES && f->daemon;

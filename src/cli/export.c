@@ -36,7 +36,6 @@ static const struct argp_option csv_options[] = {
 
 static const struct argp export_csv_argp = {
 	.options = csv_options,
-	.parser = cli_parse_option,
 	.doc = "Writes what was recorded as comma-separated values with a heading, oldest first. Unknown "
 	       "is an empty field.",
 };
@@ -207,7 +206,6 @@ static const struct argp_option prometheus_options[] = {
 
 static const struct argp export_prometheus_argp = {
 	.options = prometheus_options,
-	.parser = cli_parse_option,
 	.doc = "Writes the host, its GPUs and the running jobs as they are now in the text format that "
 	       "Prometheus reads, for the textfile collector of its node exporter.",
 };
@@ -252,7 +250,6 @@ static const struct argp_option telemetry_options[] = {
 
 static const struct argp export_telemetry_argp = {
 	.options = telemetry_options,
-	.parser = cli_parse_option,
 	.doc = "Writes the memory and the phases of a job's ranks as telemetry of version 2, a JSON object "
 	       "per line, which \"proctor ranks\" and other programs read.",
 };

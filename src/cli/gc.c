@@ -40,7 +40,6 @@ static const struct argp_option gc_options[] = {
 
 static const struct argp gc_argp = {
 	.options = gc_options,
-	.parser = cli_parse_option,
 	.doc = "Removes what is older than the configuration says and gives the space back: samples "
 	       "become 1-minute values, and those are removed in their turn. What jobs used and how "
 	       "they ended stays.",
@@ -153,7 +152,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct retention run;
-	int r = cli_open_store_to_write(paths, &store, err);
+	int r = cli_open_store(paths, STORE_WRITE, &store, err);
 
 	if (r < 0)
 		return r;
@@ -210,7 +209,7 @@ static int preview(const struct paths *paths, const struct retention_policy *pol
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	int r = cli_open_store(paths, &store, err);
+	int r = cli_open_store(paths, STORE_READ, &store, err);
 
 	return r < 0 ? r
 		     : store_preview_retention(store, policy, clock_wall_ns(), &clock, ret, err);

@@ -36,7 +36,6 @@ static const struct argp_option history_options[] = {
 
 static const struct argp history_argp = {
 	.options = history_options,
-	.parser = cli_parse_option,
 	.doc = "Prints recorded samples, oldest first.",
 };
 

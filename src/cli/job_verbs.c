@@ -38,7 +38,6 @@ static const struct argp_option submit_options[] = {
 
 static const struct argp submit_argp = {
 	.options = submit_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB_FILE",
 	.doc = "Hands a job file to the daemon, which runs it when its turn comes, in this folder.\v"
 	       "Prints the job's id; without --job, and none in the file, each time another, so that "
@@ -156,7 +155,6 @@ static const struct argp_option attach_options[] = {
 
 static const struct argp attach_argp = {
 	.options = attach_options,
-	.parser = cli_parse_option,
 	.args_doc = "--pid=PID --job=ID",
 	.doc = "Makes a process that something else started, and all below it, a job.\v"
 	       "The daemon records it from now on, and its end when the last of its processes is "
@@ -239,7 +237,7 @@ static int read_own(const char *job_id, struct attempt_list *ret, struct err *er
 
 	if (r < 0 && r != -EINVAL) /* a bad configuration is no reason not to end a job */
 		return r;
-	r = cli_open_store(&paths, &store, err);
+	r = cli_open_store(&paths, STORE_READ, &store, err);
 	if (r == 0)
 		r = store_list_attempts(store, &filter, ret, err);
 	return r == -ENOENT ? 0 : r;
@@ -359,7 +357,6 @@ static const struct argp_option wait_options[] = {
 
 static const struct argp wait_argp = {
 	.options = wait_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Waits until a job is over, and tells how it ended.\v"
 	       "Exits with 0 if that was success, else with 1; with 3 if nobody can tell: there is no "
@@ -544,7 +541,6 @@ static const struct argp_option cancel_options[] = {
 
 static const struct argp cancel_argp = {
 	.options = cancel_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
 	       "All attempts of it that run are ended, and what waits of it never begins; more "
@@ -637,7 +633,7 @@ static int end_running(const struct paths *paths, const struct job_question *q, 
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const struct attempt_filter filter = { .job_id = q->job_id };
-	int r = cli_open_store(paths, &store, err), failed = 0;
+	int r = cli_open_store(paths, STORE_READ, &store, err), failed = 0;
 
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, err);

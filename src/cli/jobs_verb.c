@@ -33,7 +33,6 @@ static const struct argp_option jobs_options[] = {
 
 static const struct argp jobs_argp = {
 	.options = jobs_options,
-	.parser = cli_parse_option,
 	.doc = "Lists jobs, oldest first: how those ended that were recorded, how far those are that "
 	       "run, and which wait for their turn.",
 };
@@ -347,7 +346,7 @@ int cli_jobs(int argc, char **argv)
 	filter.since_wall_ns = args.since_wall_ns;
 	r = read_waiting(&l, &paths);
 	if (r == 0)
-		r = cli_open_store(&paths, &store, &err);
+		r = cli_open_store(&paths, STORE_READ, &store, &err);
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &l.list, &err);
 	if (r == -ENOMEM || add_remote(&args, &l) < 0)

@@ -19,7 +19,6 @@ static const struct argp_option patterns_options[] = {
 
 static const struct argp patterns_argp = {
 	.options = patterns_options,
-	.parser = cli_parse_option,
 	.doc = "Lists what has been learned: what is believed, since when, on how many runs, and what "
 	       "was retired; and which anomalies come again, of which program, how often and in which "
 	       "jobs.",

@@ -429,7 +429,7 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	int r;
 
-	r = cli_open_store(paths, &store, err);
+	r = cli_open_store(paths, STORE_READ, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
 	/* else it is another's, or there was room for the bare end at most, and we know more */

@@ -37,7 +37,6 @@ static const struct argp_option snapshot_options[] = {
 
 static const struct argp snapshot_argp = {
 	.options = snapshot_options,
-	.parser = cli_parse_option,
 	.doc = "Shows the host, each of its GPUs and the processes of running jobs now. CPU percentages "
 	       "are taken over a fifth of a second.",
 };
@@ -125,7 +124,7 @@ int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, str
 	nanosleep(&pause, NULL);
 	if (look.gpus)
 		gpus_wait(look.gpus, GPU_WAIT_MS);
-	if (cli_open_store(&ctx->paths, &store, &trouble) == -ENOENT)
+	if (cli_open_store(&ctx->paths, STORE_READ, &store, &trouble) == -ENOENT)
 		trouble.code = 0; /* nothing was ever recorded, so no job runs */
 	r = look_take(&look, store, scope, ret, &trouble, err);
 	if (trouble.code)

@@ -292,7 +292,6 @@ static const struct argp_option sql_options[] = {
 
 static const struct argp sql_argp = {
 	.options = sql_options,
-	.parser = cli_parse_option,
 	.args_doc = "'SELECT …'",
 	.doc = "Asks the record in SQL. The statement only reads; - reads it from stdin. "
 	       "--schema tells which tables there are.",
@@ -439,7 +438,7 @@ static int ask(const struct sql_args *args, struct err *err)
 	if (r == 0)
 		r = cli_find_paths_to_read(&paths, err);
 	if (r == 0)
-		r = cli_open_store(&paths, &store, err);
+		r = cli_open_store(&paths, STORE_READ, &store, err);
 	if (r < 0)
 		return r;
 	signal(SIGPIPE, SIG_IGN);

@@ -319,7 +319,7 @@ static int follow_looks(struct stream *s, const struct settings *ctx, struct err
 		if (store)
 			store_take_in(store, NULL);
 		else
-			cli_open_store(&ctx->paths, &store, NULL);
+			cli_open_store(&ctx->paths, STORE_READ, &store, NULL);
 		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, NULL, err);
 		if (r == 0)
 			r = print_look(s, &snap);

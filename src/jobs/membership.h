@@ -26,8 +26,9 @@
 #include "model/snapshot.h"
 
 #define MEMBERSHIP_MAX_ENDED 256
-#define MEMBERSHIP_MAX_DEAD 65536 /* beyond so many between two scans they are forgotten at once \
-				   */
+#define MEMBERSHIP_MAX_DEAD                                                  \
+	65536 /* beyond so many between two scans they are forgotten at once \
+	       */
 
 enum membership_root {
 	MEMBERSHIP_SELF,     /* this process is the runner: recognised by its pid alone */

@@ -77,8 +77,8 @@ void service_want_accounts(struct service *s)
 		(void)life_want_accounts(s->life.life, true);
 }
 
-/* The kernel holds up for some milliseconds what is attached right after it was detached: so that is
- * not done between two short jobs. */
+/* The kernel holds up for some milliseconds what is attached right after it was detached: so that
+ * is not done between two short jobs. */
 void service_settle_accounts(struct service *s)
 {
 	if (s->life.life && !s->attached && !s->facts.first)

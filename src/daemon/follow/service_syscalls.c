@@ -10,8 +10,8 @@
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded on another thread when the daemon
- * begins, as that takes the kernel some 80 ms. It counts while there is a job, and is not tried again where
- * it cannot be.
+ * begins, as that takes the kernel some 80 ms. It counts while there is a job, and is not tried
+ * again where it cannot be.
  */
 
 /* What each process has called, as text: of one job, and of all together. */
@@ -23,8 +23,8 @@ struct job_calls {
 	struct counted_calls calls;
 	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
 					   * are that come later nobody knows */
-	struct map told;  /* to its runner of each process: by pid, a hash of who and how many */
-	size_t n_kept;	  /* of those that lived then, not for its runner */
+	struct map told; /* to its runner of each process: by pid, a hash of who and how many */
+	size_t n_kept;	 /* of those that lived then, not for its runner */
 };
 
 /* ---- sums ---- */
@@ -95,11 +95,10 @@ static bool open_syscalls(struct service *s)
 	state->is_begun = state->is_taken = true;
 	load(s);
 	state->syscalls = TAKE_PTR(state->loaded);
-	service_set_rung(s, state->syscalls
-				    ? (struct rung){ SOURCES_RUNG_SYSCALLS,
-						     SOURCES_RUNG_SYSCALLS_EBPF, "" }
-				    : (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown",
-						     state->err.text });
+	service_set_rung(
+		s, state->syscalls
+			   ? (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" }
+			   : (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", state->err.text });
 	return state->syscalls != NULL;
 }
 
