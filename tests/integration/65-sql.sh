@@ -92,9 +92,9 @@ is "the database's own tables are there" "$(ask "SELECT count(*) FROM outcomes W
 values="SELECT NULL AS n, 1 AS i, 0.1 AS r, 'a, \"b\"' || char(10) || 'c' AS t, x'00ff' AS b, '' AS e"
 sql "$values"
 is "text" "$stdout" "n  i    r  t         b     e
--  1  0.1  a, \"b\" c  00ff  "
+-  1  0.1  a, \"b\" c  00ff"
 sql "$values" --no-header
-is "text without a header" "$stdout" "-  1  0.1  a, \"b\" c  00ff  "
+is "text without a header" "$stdout" "-  1  0.1  a, \"b\" c  00ff"
 sql "$values" --json
 is "JSON" "$stdout" '[{"n":null,"i":1,"r":0.1,"t":"a, \"b\"\nc","b":"00ff","e":""}]'
 sql "$values" --csv
