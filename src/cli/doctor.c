@@ -687,7 +687,6 @@ static int examine(struct patient *p, struct err *err)
 	int r;
 
 	/* what is wrong with a file is told by its check */
-	config_init(&p->config);
 	if (paths_find(&p->paths, &p->paths_err) == 0 &&
 	    config_load(p->paths.config, &p->config, &p->config_err) == 0)
 		settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
@@ -775,49 +774,13 @@ static int run_checks(struct patient *p, bool json)
 
 /* ---- the operation ---- */
 
-/* aside is where the database went, NULL if there was no need; why says that. */
-static void write_repair_json(const struct paths *paths, const char *aside, const char *why,
-			      struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_begin_object(&j);
-	json_key_string(&j, "database", paths->db);
-	json_key_bool(&j, "repaired", aside != NULL);
-	json_key_string(&j, "moved_to", aside);
-	json_key_string(&j, "reason", why);
-	json_end_object(&j);
-	buf_add_char(out, '\n');
-}
-
-static void write_repair_text(const struct paths *paths, const char *aside, const char *why,
-			      struct buf *out)
-{
-	if (!aside) {
-		buf_printf(out, "nothing to repair: %s\n", why);
-		return;
-	}
-	buf_printf(
-		out,
-		"The damaged database %s is now\n"
-		"  %s\n"
-		"with its -wal and -shm, if it had any, as they were. A new one, which is empty, has "
-		"begun.\n"
-		"To look into it, copy these files into an empty folder under the name proctor.db, and "
-		"set\n"
-		"PROCTOR_HOME to that; \"sqlite3 FILE .recover\", or .dump where there is no .recover, "
-		"may\n"
-		"still read what proctor does not. proctor(1) has how to use what they give.\n",
-		paths->db, aside);
-}
-
 static int repair(bool json, bool all)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	CLEANUP(free_ptr) char *aside = NULL;
+	CLEANUP(free_ptr) char *aside = NULL; /* where the database went; NULL: err says why not */
 	struct err err = ERR_INIT;
 	struct paths paths;
+	struct json j;
 	int r;
 
 	if (cli_find_paths(&paths, &err) < 0)
@@ -826,28 +789,48 @@ static int repair(bool json, bool all)
 	/* these may stay as they are */
 	if (r < 0 && !(r == -EALREADY || r == -ENOENT || r == -EUCLEAN))
 		return cli_fail(CLI_FAILED, &err);
-	(json ? write_repair_json : write_repair_text)(&paths, aside, r < 0 ? err.text : NULL,
-						       &out);
+	if (json) {
+		json_init(&j, &out);
+		json_begin_object(&j);
+		json_key_string(&j, "database", paths.db);
+		json_key_bool(&j, "repaired", aside != NULL);
+		json_key_string(&j, "moved_to", aside);
+		json_key_string(&j, "reason", r < 0 ? err.text : NULL);
+		json_end_object(&j);
+		buf_add_char(&out, '\n');
+	} else if (!aside) {
+		buf_printf(&out, "nothing to repair: %s\n", err.text);
+	} else {
+		buf_printf(
+			&out,
+			"The damaged database %s is now\n"
+			"  %s\n"
+			"with its -wal and -shm, if it had any, as they were. A new one, which is empty, has "
+			"begun.\n"
+			"To look into it, copy these files into an empty folder under the name proctor.db, and "
+			"set\n"
+			"PROCTOR_HOME to that; \"sqlite3 FILE .recover\", or .dump where there is no .recover, "
+			"may\n"
+			"still read what proctor does not. proctor(1) has how to use what they give.\n",
+			paths.db, aside);
+	}
 	return cli_print(&out);
 }
 
 int cli_doctor(int argc, char **argv)
 {
-	struct patient patient = { .root_fd = -1 };
+	CLEANUP(release) struct patient patient = { .root_fd = -1 };
 	struct doctor_args args = { 0 };
 	struct err err = ERR_INIT;
-	int status;
 
+	snapshot_init(&patient.snap);
+	config_init(&patient.config);
 	cli_parse(&doctor_argp, argc, argv, 0, &args);
 	if (args.all && !args.repair)
 		cli_reject(argv, "--all goes with --repair");
 	if (args.repair)
 		return repair(args.json, args.all);
-	snapshot_init(&patient.snap);
 	if (examine(&patient, &err) < 0)
-		status = cli_fail(CLI_FAILED, &err);
-	else
-		status = run_checks(&patient, args.json);
-	release(&patient);
-	return status;
+		return cli_fail(CLI_FAILED, &err);
+	return run_checks(&patient, args.json);
 }

@@ -252,71 +252,53 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	buf_add_char(out, '\n');
 }
 
-static void add_counts(const char *heading, const struct retention_result *result, struct buf *out)
+static void write_text(const struct retention_preview *p, bool is_dry, struct buf *out)
 {
-	size_t n_lines = 0;
+	const struct retention_result *result = &p->result;
 
+	if (has_removed(result))
+		buf_add_str(out, is_dry ? "Old enough to be removed:\n" : "Removed:\n");
+	else
+		buf_add_str(out, "Nothing is old enough to be removed.\n");
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		uint64_t n = count_of(result, i);
 
-		if (n == 0)
-			continue;
-		if (n_lines++ == 0)
-			buf_printf(out, "%s:\n", heading);
-		buf_printf(out, "%12llu  %s\n", (unsigned long long)n,
-			   n == 1 ? counts[i].one : counts[i].many);
+		if (n > 0)
+			buf_printf(out, "%12llu  %s\n", (unsigned long long)n,
+				   n == 1 ? counts[i].one : counts[i].many);
 	}
-	if (n_lines == 0)
-		buf_add_str(out, "Nothing is old enough to be removed.\n");
-}
-
-static void write_total(const struct retention_result *result, struct buf *out)
-{
+	buf_add_str(out, is_dry ? "The database has " : "The database had ");
+	report_add_bytes(out, result->bytes_before);
+	buf_add_str(out, is_dry ? ", of which this takes about " : ", and has ");
+	report_add_bytes(out, is_dry ? p->removable_bytes : result->bytes_after);
+	buf_add_str(out, is_dry ? ".\n" : " now.\n");
 	buf_add_str(out, "With what waits beside it and the log of snapshots that is ");
 	report_add_bytes(out, total_bytes(result));
 	buf_add_str(out, ".\n");
-}
-
-static void write_preview(const struct retention_preview *p, struct buf *out)
-{
-	add_counts("Old enough to be removed", &p->result, out);
-	buf_add_str(out, "The database has ");
-	report_add_bytes(out, p->result.bytes_before);
-	buf_add_str(out, ", of which this takes about ");
-	report_add_bytes(out, p->removable_bytes);
-	buf_add_str(out, ".\n");
-	write_total(&p->result, out);
-	if (p->result.over_bytes == 0)
+	if (!is_dry || result->over_bytes == 0)
 		return;
 	buf_add_str(out, "Another ");
-	report_add_bytes(out, p->result.over_bytes);
+	report_add_bytes(out, result->over_bytes);
 	buf_add_str(out,
 		    " would be above max_bytes: more would go, rotated logs first and then the "
 		    "oldest samples.\n");
 }
 
-static void write_out(const struct gc_args *args, const struct retention_policy *policy,
-		      const struct retention_preview *p, struct buf *out)
+static int print(const struct gc_args *args, const struct retention_policy *policy,
+		 const struct retention_preview *p)
 {
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
 	if (args->json)
-		write_json(args, policy, p, out);
-	else if (args->dry_run)
-		write_preview(p, out);
-	else {
-		add_counts("Removed", &p->result, out);
-		buf_add_str(out, "The database had ");
-		report_add_bytes(out, p->result.bytes_before);
-		buf_add_str(out, ", and has ");
-		report_add_bytes(out, p->result.bytes_after);
-		buf_add_str(out, " now.\n");
-		write_total(&p->result, out);
-	}
+		write_json(args, policy, p, &out);
+	else
+		write_text(p, args->dry_run, &out);
+	return cli_print(&out);
 }
 
 int cli_gc(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct retention_preview p = { .result = NOTHING_DONE };
 	struct retention_policy policy;
 	struct gc_args args = { 0 };
@@ -339,10 +321,8 @@ int cli_gc(int argc, char **argv)
 	else if (r < 0 && (r != -ENOENT || !args.json))
 		cli_fail(CLI_FAILED, &err);
 	if (r < 0 && r != -ENOENT) {
-		if (!args.dry_run && has_removed(&p.result)) { /* that is told all the same */
-			write_out(&args, &policy, &p, &out);
-			cli_print(&out);
-		}
+		if (!args.dry_run && has_removed(&p.result))
+			print(&args, &policy, &p);
 		return CLI_FAILED;
 	}
 	if (r == -ENOENT && !args.json) /* nothing recorded yet: nothing removed */
@@ -350,6 +330,5 @@ int cli_gc(int argc, char **argv)
 	if (p.result.over_bytes > 0 && !args.dry_run)
 		log_warning("all together is still above max_bytes: what is left is of attempts "
 			    "that may still run, or the newest, or what was learned of them");
-	write_out(&args, &policy, &p, &out);
-	return cli_print(&out);
+	return print(&args, &policy, &p);
 }
