@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/suggest.h"
@@ -315,12 +316,10 @@ void cli_follow_daemon(struct paths *paths, int mode)
 int cli_find_paths(struct paths *ret, struct err *err)
 {
 	struct settings settings;
-	int r = settings_open(&settings, err);
+	int r = cli_open_settings(&settings, err);
 
 	*ret = settings.paths;
 	settings_close(&settings);
-	if (r == -EINVAL)
-		exit(cli_fail(CLI_USAGE, err));
 	return r;
 }
 
@@ -455,6 +454,28 @@ int cli_print(const struct buf *out)
 	if (r != -EPIPE) /* a reader that has seen enough, as in "| head", is no news */
 		log_error("cannot write the output: %s", strerror(-r));
 	return CLI_FAILED;
+}
+
+int cli_print_answer(const struct rpc_value *answer)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &out);
+	rpc_value_write(answer, &j);
+	buf_add_char(&out, '\n');
+	return cli_print(&out);
+}
+
+static void write_member(void *ctx, const char *key, const struct rpc_value *member)
+{
+	json_key(ctx, key);
+	rpc_value_write(member, ctx);
+}
+
+void cli_write_members(struct json *j, const struct rpc_value *object)
+{
+	rpc_value_each(object, write_member, j);
 }
 
 void cli_add_text(struct buf *out, const char *text, size_t max)

@@ -22,6 +22,9 @@
 /* CLI_UNKNOWN is of "wait" alone: how the job ended cannot be found out. */
 enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNKNOWN = 3 };
 
+struct json;
+struct rpc_value;
+
 /* argv[0] is "proctor VERB". Returns the exit status. */
 typedef int cli_verb(int argc, char **argv);
 
@@ -145,8 +148,6 @@ void cli_follow_daemon(struct paths *paths, int mode);
 int cli_open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		   struct err *err);
 
-struct rpc_value;
-
 /* Asks the daemon. -ENOENT: none runs. ret may be NULL; its owner frees it. */
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
 void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
@@ -178,6 +179,12 @@ int cli_parse_int(const struct argp_state *state, const char *option, const char
 
 /* Writes out to stdout; CLI_FAILED with a message if that fails (disk full, closed pipe). */
 int cli_print(const struct buf *out);
+
+/* The answer of a daemon, as JSON on a line. */
+int cli_print_answer(const struct rpc_value *answer);
+
+/* All members of an object into one that has begun. */
+void cli_write_members(struct json *j, const struct rpc_value *object);
 
 /* Foreign text made safe for a terminal (utf8_add_shown()), cut to max columns. */
 void cli_add_text(struct buf *out, const char *text, size_t max);

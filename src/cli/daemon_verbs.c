@@ -372,12 +372,6 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 	rpc_value_each(rpc_value_get(s, "rungs"), add_rung, out);
 }
 
-static void write_member(void *ctx, const char *key, const struct rpc_value *member)
-{
-	json_key(ctx, key);
-	rpc_value_write(member, ctx);
-}
-
 int cli_status(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -396,8 +390,9 @@ int cli_status(int argc, char **argv)
 	}
 	json_init(&j, &out);
 	json_begin_object(&j);
-	rpc_value_each(status, write_member, &j);
-	write_member(&j, "config", config);
+	cli_write_members(&j, status);
+	json_key(&j, "config");
+	rpc_value_write(config, &j);
 	json_end_object(&j);
 	buf_add_char(&out, '\n');
 	return cli_print(&out);

@@ -150,14 +150,6 @@ struct follower {
 	int signal_fd;
 };
 
-static void write_member(void *ctx, const char *key, const struct rpc_value *member)
-{
-	struct json *j = ctx;
-
-	json_key(j, key);
-	rpc_value_write(member, j);
-}
-
 /* Every line has event and timestamp; not every object of a topic does. Returns the object with
  * them. */
 static struct rpc_value *complete(const char *topic, const struct rpc_value *params)
@@ -176,7 +168,7 @@ static struct rpc_value *complete(const char *topic, const struct rpc_value *par
 	if (!rpc_value_get(data, "timestamp"))
 		json_key_f64(&j, "timestamp",
 			     f64_known(seconds) ? seconds : clock_ns_to_seconds(clock_wall_ns()));
-	rpc_value_each(data, write_member, &j);
+	cli_write_members(&j, data);
 	json_end_object(&j);
 	if (buf_error(&text) == 0)
 		rpc_value_parse(text.data, text.len, &limits, &row, NULL);

@@ -309,13 +309,6 @@ static int add_remote(struct lister *l, const struct rpc_value *row)
 	return add_sample(l, &sample);
 }
 
-static int skip_row(void *ctx, const struct rpc_value *row)
-{
-	(void)ctx;
-	(void)row;
-	return 0;
-}
-
 static int print_remote(const struct history_args *args)
 {
 	const struct remote_question question = { .job_id = args->filter.job_id,
@@ -332,7 +325,7 @@ static int print_remote(const struct history_args *args)
 				    "no samples were recorded in that time");
 	if (remote_read(REMOTE_ATTEMPTS,
 			&(struct remote_question){ .job_id = args->filter.job_id, .limit = 1 },
-			skip_row, NULL, NULL) < 0)
+			NULL, NULL, NULL) < 0)
 		return -ENOENT;
 	err_set(&err, -EOPNOTSUPP,
 		"no job %s is in your own record: of one that a daemon has recorded there are "

@@ -96,22 +96,13 @@ static int write_request(const struct submit_args *args, struct buf *out, struct
 	return buf_error(out);
 }
 
-static void tell_warning(const struct rpc_value *answer)
-{
-	const char *warning = rpc_value_string(rpc_value_get(answer, "warning"));
-	const char *job_id = rpc_value_string(rpc_value_get(answer, "job_id"));
-
-	if (warning)
-		log_warning("job %s: %s", job_id ? job_id : "", warning);
-}
-
 int cli_submit(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf request = BUF_INIT, out = BUF_INIT;
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
 	struct submit_args args = { 0 };
 	struct err err = ERR_INIT;
-	struct json j;
+	const char *warning, *job_id;
 	int r;
 
 	cli_parse(&submit_argp, argc, argv, 0, &args);
@@ -129,12 +120,13 @@ int cli_submit(int argc, char **argv)
 			"\"proctor jobs\" before you try again");
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
-	tell_warning(answer);
-	json_init(&j, &out);
+	warning = remote_text(answer, "warning");
+	job_id = remote_text(answer, "job_id") ?: "";
+	if (warning)
+		log_warning("job %s: %s", job_id, warning);
 	if (args.json)
-		rpc_value_write(answer, &j);
-	else
-		cli_add_text(&out, rpc_value_string(rpc_value_get(answer, "job_id")), 200);
+		return cli_print_answer(answer);
+	cli_add_text(&out, job_id, 200);
 	buf_add_char(&out, '\n');
 	return cli_print(&out);
 }
@@ -164,7 +156,7 @@ static const struct argp attach_argp = {
 int cli_attach(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	CLEANUP(buf_release) struct buf out = BUF_INIT, params = BUF_INIT;
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct attach_args args = { 0 };
 	struct err err = ERR_INIT;
 	struct json j;
@@ -188,12 +180,7 @@ int cli_attach(int argc, char **argv)
 		log_warning("process %d has started this very command: all that it starts from now "
 			    "on is of the job %s, and canceling that ends it",
 			    args.pid, args.job_id);
-	if (!args.json)
-		return CLI_DONE;
-	json_init(&j, &out);
-	rpc_value_write(answer, &j);
-	buf_add_char(&out, '\n');
-	return cli_print(&out);
+	return args.json ? cli_print_answer(answer) : CLI_DONE;
 }
 
 #define NO_DAEMON (-ENODEV)
@@ -717,10 +704,10 @@ int cli_cancel(int argc, char **argv)
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	n = answer ? rpc_value_u64(rpc_value_get(answer, "attempts")) : n_alone;
+	if (args.json && answer)
+		return cli_print_answer(answer);
 	json_init(&j, &out);
-	if (args.json && answer) {
-		rpc_value_write(answer, &j);
-	} else if (args.json) { /* as a daemon answers */
+	if (args.json) { /* as a daemon answers */
 		json_begin_object(&j);
 		json_key_string(&j, "job_id", args.job_id);
 		json_key_bool(&j, "cancelling", true);

@@ -142,13 +142,9 @@ static int by_rss(const void *a, const void *b)
 {
 	const struct proc_sample *x = *(const struct proc_sample *const *)a;
 	const struct proc_sample *y = *(const struct proc_sample *const *)b;
-	/* unknown sorts last */
-	uint64_t rx = u64_known(x->rss_bytes) ? x->rss_bytes : 0;
-	uint64_t ry = u64_known(y->rss_bytes) ? y->rss_bytes : 0;
 
-	if (rx != ry)
-		return rx < ry ? 1 : -1;
-	return COMPARE(x->key.pid, y->key.pid);
+	/* unknown is the largest number, and one more is 0: it sorts last */
+	return COMPARE(y->rss_bytes + 1, x->rss_bytes + 1) ?: COMPARE(x->key.pid, y->key.pid);
 }
 
 /* "memory 3 GB of 16 GB used, 12 GB available; load 0.10 0.20 0.30; 312 processes; 2 jobs running"
