@@ -52,6 +52,3 @@ struct sample_field {
 
 extern const struct sample_field sample_fields[];
 extern const size_t n_sample_fields;
-
-/* Whether the i-th has this name. */
-bool sample_field_is(size_t i, const char *name, size_t len);

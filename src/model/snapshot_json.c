@@ -68,12 +68,6 @@ const struct sample_field sample_fields[] = {
 };
 const size_t n_sample_fields = ARRAY_SIZE(sample_fields);
 
-/* Between ,\" and \": */
-bool sample_field_is(size_t i, const char *name, size_t len)
-{
-	return sample_fields[i].len == len + 4 && memcmp(sample_fields[i].key + 2, name, len) == 0;
-}
-
 static uint64_t u64_at(const void *place)
 {
 	return *(const uint64_t *)place;

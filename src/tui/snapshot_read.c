@@ -14,26 +14,20 @@
 enum member_kind {
 	MEMBER_UNSIGNED = FIELD_KINDS,
 	MEMBER_UNLIMITED, /* behind a limit, which is null then */
-	MEMBER_OTHER,	  /* by read */
+	MEMBER_THROTTLES,
+	MEMBER_PSI,
+	MEMBER_PSI_LINE,
+	/* Lists, of the whole snapshot. */
+	MEMBER_PROCESSES,
+	MEMBER_GPUS,
+	MEMBER_CGROUPS,
+	MEMBER_PROGRESS,
 };
 
-struct member {
-	const char *key;
-	size_t len;
-	int kind;
-	size_t offset;
-	void (*read)(struct json_cursor *c, struct snapshot *s, void *ret);
-};
-
-#define M(key_, type_, kind_, field_)                                \
-	{                                                            \
-		.key = key_, .len = sizeof(key_) - 1, .kind = kind_, \
-		.offset = offsetof(struct type_, field_),            \
-	}
-#define M_BY(key_, type_, read_, field_)                                    \
-	{                                                                   \
-		.key = key_, .len = sizeof(key_) - 1, .kind = MEMBER_OTHER, \
-		.offset = offsetof(struct type_, field_), .read = read_,    \
+#define M(key_, type_, kind_, field_)                                                     \
+	{                                                                                 \
+		",\"" key_ "\":", sizeof(",\"" key_ "\":") - 1, (enum field_kind)(kind_), \
+			offsetof(struct type_, field_), false                             \
 	}
 
 /* To the whole, as it was: what does not fit is unknown. */
@@ -107,6 +101,23 @@ static void read_call_times(struct json_cursor *c, struct proc_sample *p)
 	}
 }
 
+static void read_throttles(struct json_cursor *c, struct snapshot *s, uint64_t *bits)
+{
+	uint64_t bit;
+
+	if (!json_cursor_enter(c, '['))
+		return; /* it is unknown */
+	*bits = 0;
+	while (json_cursor_next_element(c)) {
+		const char *name = json_cursor_string(c, &s->arena), *known;
+
+		for (size_t i = 0; name && (known = gpu_throttle_name(i, &bit)); i++)
+			*bits |= strcmp(known, name) == 0 ? bit : 0;
+	}
+}
+
+static void read_special(struct json_cursor *c, struct snapshot *s, int kind, void *ret);
+
 /* Strings go into the snapshot's arena. Integers and flags keep what they are where there is none.
  */
 static void read_value(struct json_cursor *c, struct snapshot *s, int kind, void *ret)
@@ -169,7 +180,8 @@ static void read_value(struct json_cursor *c, struct snapshot *s, int kind, void
 		u64 = json_cursor_u64(c);
 		*(unsigned *)ret = u64 < 1 << 20 ? (unsigned)u64 : 0;
 		return;
-	default: /* FIELD_U64, FIELD_LIMIT: a number, or "unlimited" */
+	case FIELD_U64:
+	case FIELD_LIMIT: /* a number, or "unlimited" */
 		*(uint64_t *)ret = json_cursor_u64(c);
 		text = kind == FIELD_LIMIT && !u64_known(*(uint64_t *)ret)
 			       ? json_cursor_string(&again, &s->arena)
@@ -177,13 +189,16 @@ static void read_value(struct json_cursor *c, struct snapshot *s, int kind, void
 		if (text && strcmp(text, "unlimited") == 0)
 			*(uint64_t *)ret = FD_LIMIT_UNLIMITED;
 		return;
+	default:
+		read_special(c, s, kind, ret);
 	}
 }
 
 /* They come in the order in which they were written, which is mostly that of the table: a member is
- * looked up from where the last one was. */
-static void read_members(struct json_cursor *c, struct snapshot *s, const struct member *members,
-			 size_t n, void *ret)
+ * looked up from where the last one was. Counts and times of system calls are of the whole process.
+ */
+static void read_members(struct json_cursor *c, struct snapshot *s,
+			 const struct sample_field *fields, size_t n, void *ret)
 {
 	const char *key;
 	size_t len, at = 0;
@@ -194,61 +209,38 @@ static void read_members(struct json_cursor *c, struct snapshot *s, const struct
 		size_t i = 0;
 
 		while (i < n &&
-		       (members[at].len != len || memcmp(members[at].key, key, len) != 0)) {
+		       (fields[at].len != len + 4 || memcmp(fields[at].key + 2, key, len) != 0)) {
 			at = (at + 1) % n;
 			i++;
 		}
 		if (i == n)
 			json_cursor_skip(c);
-		else if (members[at].read)
-			members[at].read(c, s, (char *)ret + members[at].offset);
+		else if (fields[at].kind == FIELD_COUNTS || fields[at].kind == FIELD_TIMES)
+			read_value(c, s, fields[at].kind, ret);
 		else
-			read_value(c, s, members[at].kind, (char *)ret + members[at].offset);
+			read_value(c, s, fields[at].kind, (char *)ret + fields[at].offset);
 	}
 }
 
-/* ---- processes ---- */
+/* ---- lists ---- */
 
-/* As read_members(), by the table of all fields. */
-static void read_processes(struct json_cursor *c, struct snapshot *s, void *ret)
+static void read_processes(struct json_cursor *c, struct snapshot *s)
 {
-	const char *key;
-	size_t len;
-
-	(void)ret;
 	if (!json_cursor_enter(c, '['))
 		return;
 	while (json_cursor_next_element(c)) {
 		struct proc_sample *p = snapshot_add_process(s);
-		size_t at = 0;
 
-		if (!p || !json_cursor_enter(c, '{')) {
-			if (!p)
-				json_cursor_skip(c); /* without memory it is missing */
-			continue;
-		}
-		while (json_cursor_next_key(c, &key, &len)) {
-			const struct sample_field *f = &sample_fields[at];
-			size_t i = 0;
-
-			for (; i < n_sample_fields && !sample_field_is(at, key, len); i++)
-				f = &sample_fields[at = (at + 1) % n_sample_fields];
-			if (i == n_sample_fields)
-				json_cursor_skip(c);
-			else
-				read_value(c, s, f->kind,
-					   f->kind == FIELD_COUNTS || f->kind == FIELD_TIMES
-						   ? (void *)p
-						   : (char *)p + f->offset);
-		}
+		if (p)
+			read_members(c, s, sample_fields, n_sample_fields, p);
+		else
+			json_cursor_skip(c); /* without memory it is missing */
 	}
 }
 
-/* ---- lists: GPUs, cgroups and progress ---- */
-
 /* n items of so many bytes, each as init makes the i-th; NULL: there is no list, or no memory. */
-static void *read_list(struct json_cursor *c, struct snapshot *s, const struct member *members,
-		       size_t n_members, size_t size, void (*init)(void *item, size_t i),
+static void *read_list(struct json_cursor *c, struct snapshot *s, const struct sample_field *fields,
+		       size_t n_fields, size_t size, void (*init)(void *item, size_t i),
 		       size_t *ret_n)
 {
 	size_t room = count_inside(*c, '['), n = 0;
@@ -264,29 +256,14 @@ static void *read_list(struct json_cursor *c, struct snapshot *s, const struct m
 			continue;
 		}
 		init(items + n * size, n);
-		read_members(c, s, members, n_members, items + n * size);
+		read_members(c, s, fields, n_fields, items + n * size);
 		n++;
 	}
 	*ret_n = n;
 	return items;
 }
 
-static void read_throttles(struct json_cursor *c, struct snapshot *s, void *ret)
-{
-	uint64_t *bits = ret, bit;
-
-	if (!json_cursor_enter(c, '['))
-		return; /* it is unknown */
-	*bits = 0;
-	while (json_cursor_next_element(c)) {
-		const char *name = json_cursor_string(c, &s->arena), *known;
-
-		for (size_t i = 0; name && (known = gpu_throttle_name(i, &bit)); i++)
-			*bits |= strcmp(known, name) == 0 ? bit : 0;
-	}
-}
-
-static const struct member gpu_members[] = {
+static const struct sample_field gpu_members[] = {
 	M("index", gpu_sample, FIELD_INT, index),
 	M("utilization_pct", gpu_sample, FIELD_F64, utilization_pct),
 	M("memory_used_mb", gpu_sample, FIELD_F64, memory_used_mb),
@@ -295,7 +272,7 @@ static const struct member gpu_members[] = {
 	M("power_watts", gpu_sample, FIELD_F64, power_watts),
 	M("energy_joules", gpu_sample, FIELD_F64, energy_joules),
 	M("sm_clock_mhz", gpu_sample, FIELD_F64, sm_clock_mhz),
-	M_BY("throttle_reasons", gpu_sample, read_throttles, throttle),
+	M("throttle_reasons", gpu_sample, MEMBER_THROTTLES, throttle),
 	M("ecc_errors", gpu_sample, FIELD_U64, ecc_errors),
 	M("last_xid", gpu_sample, FIELD_U64, last_xid),
 	M("is_lost", gpu_sample, FIELD_FLAG, is_lost),
@@ -307,14 +284,7 @@ static void init_gpu(void *item, size_t i)
 	((struct gpu_sample *)item)->index = (int)i;
 }
 
-static void read_gpus(struct json_cursor *c, struct snapshot *s, void *ret)
-{
-	(void)ret;
-	s->gpus = read_list(c, s, gpu_members, ARRAY_SIZE(gpu_members), sizeof(*s->gpus), init_gpu,
-			    &s->n_gpus);
-}
-
-static const struct member cgroup_members[] = {
+static const struct sample_field cgroup_members[] = {
 	M("path", cgroup_sample, FIELD_STRING, path),
 	M("memory_current_mb", cgroup_sample, FIELD_MB, memory_current_bytes),
 	M("memory_high_mb", cgroup_sample, FIELD_MB, memory_high_bytes),
@@ -330,14 +300,7 @@ static void init_cgroup(void *item, size_t i)
 	cgroup_sample_init(item);
 }
 
-static void read_cgroups(struct json_cursor *c, struct snapshot *s, void *ret)
-{
-	(void)ret;
-	s->cgroups = read_list(c, s, cgroup_members, ARRAY_SIZE(cgroup_members),
-			       sizeof(*s->cgroups), init_cgroup, &s->n_cgroups);
-}
-
-static const struct member progress_members[] = {
+static const struct sample_field progress_members[] = {
 	M("job_id", job_progress, FIELD_STRING, job_id),
 	M("total_sheets", job_progress, FIELD_INT, total_sheets),
 	M("last_completed_sheet", job_progress, FIELD_INT, last_completed_sheet),
@@ -356,11 +319,10 @@ static void init_progress(void *item, size_t i)
 }
 
 /* Those without a job are left out. */
-static void read_progress(struct json_cursor *c, struct snapshot *s, void *ret)
+static void read_progress(struct json_cursor *c, struct snapshot *s)
 {
 	size_t n = 0;
 
-	(void)ret;
 	s->n_progress = 0;
 	s->progress = read_list(c, s, progress_members, ARRAY_SIZE(progress_members),
 				sizeof(*s->progress), init_progress, &n);
@@ -371,21 +333,11 @@ static void read_progress(struct json_cursor *c, struct snapshot *s, void *ret)
 
 /* ---- the host ---- */
 
-static const struct member psi_line_members[] = { M("avg10", psi_line, FIELD_F64, avg10) };
+static const struct sample_field psi_line_members[] = { M("avg10", psi_line, FIELD_F64, avg10) };
 
-static void read_psi_line(struct json_cursor *c, struct snapshot *s, void *ret)
-{
-	read_members(c, s, psi_line_members, ARRAY_SIZE(psi_line_members), ret);
-}
+static const struct sample_field psi_members[] = { M("some", psi, MEMBER_PSI_LINE, some) };
 
-static const struct member psi_members[] = { M_BY("some", psi, read_psi_line, some) };
-
-static void read_psi(struct json_cursor *c, struct snapshot *s, void *ret)
-{
-	read_members(c, s, psi_members, ARRAY_SIZE(psi_members), ret);
-}
-
-static const struct member host_members[] = {
+static const struct sample_field host_members[] = {
 	M("timestamp", snapshot, FIELD_SECONDS, wall_ns),
 	M("system_memory_total_mb", snapshot, FIELD_MB, system.memory_total_bytes),
 	M("system_memory_available_mb", snapshot, FIELD_MB, system.memory_available_bytes),
@@ -398,20 +350,48 @@ static const struct member host_members[] = {
 	M("cpu_idle_seconds", snapshot, FIELD_SECONDS, system.cpu_idle_ns),
 	M("cpu_iowait_seconds", snapshot, FIELD_SECONDS, system.cpu_iowait_ns),
 	M("cpu_count", snapshot, MEMBER_UNSIGNED, system.cpu_count),
-	M_BY("psi_cpu", snapshot, read_psi, system.psi_cpu),
-	M_BY("psi_memory", snapshot, read_psi, system.psi_memory),
-	M_BY("psi_io", snapshot, read_psi, system.psi_io),
+	M("psi_cpu", snapshot, MEMBER_PSI, system.psi_cpu),
+	M("psi_memory", snapshot, MEMBER_PSI, system.psi_memory),
+	M("psi_io", snapshot, MEMBER_PSI, system.psi_io),
 	M("uptime_seconds", snapshot, FIELD_SECONDS, boot_ns),
 	M("daemon_rss_mb", snapshot, FIELD_MB, daemon_rss_bytes),
 	M("pressure_level", snapshot, FIELD_STRING, pressure_level),
 	M("running_jobs", snapshot, FIELD_INT, running_jobs),
 	M("active_sheets", snapshot, FIELD_INT, active_sheets),
-	M_BY("processes", snapshot, read_processes, processes),
-	M_BY("gpus", snapshot, read_gpus, gpus),
-	M_BY("cgroups", snapshot, read_cgroups, cgroups),
-	M_BY("job_progress", snapshot, read_progress, progress),
+	M("processes", snapshot, MEMBER_PROCESSES, processes),
+	M("gpus", snapshot, MEMBER_GPUS, gpus),
+	M("cgroups", snapshot, MEMBER_CGROUPS, cgroups),
+	M("job_progress", snapshot, MEMBER_PROGRESS, progress),
 	M("conductor_uptime_seconds", snapshot, FIELD_F64, daemon_uptime_seconds),
 };
+
+static void read_special(struct json_cursor *c, struct snapshot *s, int kind, void *ret)
+{
+	switch (kind) {
+	case MEMBER_THROTTLES:
+		read_throttles(c, s, ret);
+		return;
+	case MEMBER_PSI:
+		read_members(c, s, psi_members, ARRAY_SIZE(psi_members), ret);
+		return;
+	case MEMBER_PSI_LINE:
+		read_members(c, s, psi_line_members, ARRAY_SIZE(psi_line_members), ret);
+		return;
+	case MEMBER_PROCESSES:
+		read_processes(c, s);
+		return;
+	case MEMBER_GPUS:
+		s->gpus = read_list(c, s, gpu_members, ARRAY_SIZE(gpu_members), sizeof(*s->gpus),
+				    init_gpu, &s->n_gpus);
+		return;
+	case MEMBER_CGROUPS:
+		s->cgroups = read_list(c, s, cgroup_members, ARRAY_SIZE(cgroup_members),
+				       sizeof(*s->cgroups), init_cgroup, &s->n_cgroups);
+		return;
+	default:
+		read_progress(c, s);
+	}
+}
 
 int snapshot_from_json(struct json_cursor *c, struct snapshot *ret)
 {
