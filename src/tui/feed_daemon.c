@@ -112,14 +112,14 @@ static void take_job(struct scene *s, const struct rpc_value *job)
 	if (!job_id)
 		return;
 	if (status && strcmp(status, "queued") == 0) {
-		scene_add_queued(s, job_id, rpc_value_u64(rpc_value_get(job, "uid")),
-				 rpc_value_string(rpc_value_get(job, "why_queued")));
+		scene_add_waiting(s, job_id, rpc_value_u64(rpc_value_get(job, "uid")), 0,
+				  rpc_value_string(rpc_value_get(job, "why_queued")));
 		return;
 	}
 	key = track_key_of_attempt(job_id, attempt_num);
 	scene_set_start(s, key, time_of(job, "started"));
 	if (why_held)
-		scene_add_held(s, key, why_held);
+		scene_add_waiting(s, job_id, U64_UNKNOWN, key, why_held);
 	s->listed.n_jobs++;
 	s->listed.n_sheets += sheet_num > 0;
 	if (sheet_num > 0) { /* its beginning may be older than the events that the daemon keeps */
@@ -218,7 +218,7 @@ static void take_answer(struct daemon_feed *f, enum question question, int r,
 		return;
 	case ASK_JOBS:
 		if (!is_paused(f)) {
-			scene_forget_queued(f->scene);
+			scene_forget_waiting(f->scene);
 			f->scene->listed.n_jobs = f->scene->listed.n_sheets = 0;
 			f->scene->listed.wall_ns = result ? clock_wall_ns() : 0;
 			for (size_t i = 0; i < rpc_value_len(result); i++)
@@ -430,7 +430,7 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 		f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
 		f->trouble[0] = '\0';
 		s->past.n_anomalies = U64_UNKNOWN;
-		scene_forget_queued(s);
+		scene_forget_waiting(s);
 		scene_refresh(s); /* rows point to them */
 	}
 	if (f->client)

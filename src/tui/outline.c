@@ -165,7 +165,7 @@ static int add_process(struct outline *o, const struct proc_sample *p, const str
 }
 
 /* One of the same user that the list of jobs did not have yet: it may be the one that waited. */
-static bool may_have_begun(const struct outline *o, const struct queued_job *job,
+static bool may_have_begun(const struct outline *o, const struct waiting_job *job,
 			   const struct map *starts)
 {
 	int at = first_attempt(o, track_key_of_job(job->job_id));
@@ -199,8 +199,8 @@ static int add_nodes(struct outline *o, const struct snapshot *s, const struct t
 	for (size_t i = 0; r >= 0 && i < s->n_processes; i++)
 		if (is_wanted(s->processes[i].job_id, options))
 			r = add_process(o, &s->processes[i], tracks);
-	for (size_t i = 0; r >= 0 && i < options->n_queued; i++) {
-		const struct queued_job *job = &options->queued[i];
+	for (size_t i = 0; r >= 0 && i < options->n_waiting; i++) {
+		const struct waiting_job *job = &options->waiting[i];
 		/* each user has but one of a name: no attempt has such a number */
 		uint64_t id =
 			track_key_of_attempt(job->job_id, INT64_MIN + (int64_t)(uint32_t)job->uid);
@@ -208,7 +208,7 @@ static int add_nodes(struct outline *o, const struct snapshot *s, const struct t
 
 		node.queued = job;
 		node.uid = job->uid;
-		if (is_wanted(job->job_id, options) && find_node(o, id) < 0 &&
+		if (!job->key && is_wanted(job->job_id, options) && find_node(o, id) < 0 &&
 		    !may_have_begun(o, job, options->starts))
 			r = add_job(o, &node, track_key_of_job(job->job_id));
 	}
@@ -243,9 +243,9 @@ static void add_knowledge(struct outline *o, uint64_t wall_ns,
 		if ((node->kind == NODE_JOB || node->kind == NODE_SHEET) &&
 		    map_get(options->starts, own, &started_ns) && started_ns <= wall_ns)
 			node->age_seconds = (double)(wall_ns - started_ns) / 1e9;
-		for (size_t k = 0; node->kind == NODE_JOB && k < options->n_held; k++)
-			if (options->held[k].key == own)
-				node->why_held = options->held[k].why;
+		for (size_t k = 0; node->kind == NODE_JOB && k < options->n_waiting; k++)
+			if (options->waiting[k].key == own)
+				node->why_held = options->waiting[k].why;
 		if (options->sheet_names && node->sheet_num != SHEET_NONE &&
 		    map_get(options->sheet_names, sheet, &name))
 			node->sheet_name = (const char *)(uintptr_t)name;
