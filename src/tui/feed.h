@@ -44,8 +44,9 @@ int feed_open_stored(const struct tui_options *options, struct feed *ret, struct
 
 /* ---- events, as lines of the timeline ---- */
 
-/* A time in unix seconds, as JSON has it; what is none is U64_UNKNOWN. */
-uint64_t feed_time_ns(double seconds);
+/* Text, or NULL; a time in unix seconds, or U64_UNKNOWN. */
+const char *feed_text(const struct rpc_value *v, const char *key);
+uint64_t feed_time(const struct rpc_value *v, const char *key);
 
 /* A number of something that is counted from 1; 0: there is none. */
 int feed_number(const struct rpc_value *v, const char *key);

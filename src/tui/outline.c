@@ -10,15 +10,10 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 
-static const char *const sort_names[SORTS] = {
+const char *const sort_names[SORTS] = {
 	[SORT_CPU] = "CPU", [SORT_MEMORY] = "memory", [SORT_IO] = "I/O",
 	[SORT_AGE] = "age", [SORT_NAME] = "name",
 };
-
-const char *sort_name(enum sort sort)
-{
-	return sort_names[sort];
-}
 
 void outline_release(struct outline *o)
 {
@@ -407,36 +402,32 @@ static int compare(const struct node *a, const struct node *b, enum sort sort)
 /* Of those that are alike: processes by their number. */
 static int by_identity(const struct node *a, const struct node *b)
 {
-	if (a->p && b->p && a->p->key.pid != b->p->key.pid)
-		return a->p->key.pid < b->p->key.pid ? -1 : 1;
-	return COMPARE(a->id, b->id);
+	return (a->p && b->p ? COMPARE(a->p->key.pid, b->p->key.pid) : 0) ?: COMPARE(a->id, b->id);
 }
 
 struct order {
 	const struct outline *o;
 	enum sort sort;
+	bool is_tree;
 };
 
-/* Siblings together; sheets and ranks by their number, all else as asked for. */
-static int compare_siblings(const void *x, const void *y, void *ctx)
+/* In a tree siblings together; sheets and ranks by their number, all else as asked for. */
+static int compare_nodes(const void *x, const void *y, void *ctx)
 {
 	const struct order *order = ctx;
 	const struct node *a = &order->o->nodes[*(const int *)x];
 	const struct node *b = &order->o->nodes[*(const int *)y];
-	int r;
+	int r = 0;
 
-	if (a->parent != b->parent)
-		return a->parent < b->parent ? -1 : 1;
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	if (a->kind == NODE_SHEET)
-		return a->sheet_num - b->sheet_num;
-	if (a->kind == NODE_RANK)
-		return a->rank - b->rank;
-	if (!a->job_id != !b->job_id)
-		return a->job_id ? -1 : 1;
-	r = compare(a, b, order->sort);
-	return r ? r : by_identity(a, b);
+	if (order->is_tree) {
+		r = COMPARE(a->parent, b->parent) ?: COMPARE(a->kind, b->kind);
+		if (r == 0 && a->kind == NODE_SHEET)
+			return a->sheet_num - b->sheet_num;
+		if (r == 0 && a->kind == NODE_RANK)
+			return a->rank - b->rank;
+		r = r ?: !a->job_id - !b->job_id;
+	}
+	return r ?: compare(a, b, order->sort) ?: by_identity(a, b);
 }
 
 /* ---- rows ---- */
@@ -483,22 +474,12 @@ static void add_rows(struct outline *o, const int *own, const int *first)
 	}
 }
 
-static int compare_processes(const void *x, const void *y, void *ctx)
-{
-	const struct order *order = ctx;
-	const struct node *a = &order->o->nodes[*(const int *)x];
-	const struct node *b = &order->o->nodes[*(const int *)y];
-	int r = compare(a, b, order->sort);
-
-	return r ? r : by_identity(a, b);
-}
-
 /* What is folded has no rows below it, and is walked through all the same. */
 static int list_tree(struct outline *o, const struct outline_options *options)
 {
 	CLEANUP(free_ptr) int *own = reallocarray(NULL, o->n + 1, sizeof(*own));
 	CLEANUP(free_ptr) int *first = reallocarray(NULL, o->n + 1, sizeof(*first));
-	struct order order = { o, options->sort };
+	struct order order = { o, options->sort, true };
 
 	if (!own || !first)
 		return -ENOMEM;
@@ -507,7 +488,7 @@ static int list_tree(struct outline *o, const struct outline_options *options)
 		o->nodes[i].is_folded =
 			o->nodes[i].is_match && map_get(options->folded, o->nodes[i].id, NULL);
 	}
-	qsort_r(o->order, o->n, sizeof(*o->order), compare_siblings, &order);
+	qsort_r(o->order, o->n, sizeof(*o->order), compare_nodes, &order);
 	for (size_t i = 0; i <= o->n; i++)
 		first[i] = -1;
 	for (size_t i = o->n; i-- > 0;) {
@@ -521,7 +502,7 @@ static int list_tree(struct outline *o, const struct outline_options *options)
 static int make_rows(struct outline *o, const struct outline_options *options)
 {
 	int **const lists[] = { &o->rows, &o->order, &o->walk };
-	struct order order = { o, options->sort };
+	struct order order = { o, options->sort, false };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		int *list = reallocarray(*lists[i], o->n + 1, sizeof(*list));
@@ -538,7 +519,7 @@ static int make_rows(struct outline *o, const struct outline_options *options)
 	for (size_t i = 0; i < o->n; i++) /* processes, without what they belong to */
 		if (o->nodes[i].kind == NODE_PROCESS && o->nodes[i].is_shown)
 			o->rows[o->n_rows++] = (int)i;
-	qsort_r(o->rows, o->n_rows, sizeof(*o->rows), compare_processes, &order);
+	qsort_r(o->rows, o->n_rows, sizeof(*o->rows), compare_nodes, &order);
 	memcpy(o->walk, o->rows, o->n_rows * sizeof(*o->rows));
 	o->n_walk = o->n_rows;
 	return 0;

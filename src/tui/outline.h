@@ -53,7 +53,7 @@ struct node {
 };
 
 enum sort { SORT_CPU, SORT_MEMORY, SORT_IO, SORT_AGE, SORT_NAME, SORTS };
-const char *sort_name(enum sort sort);
+extern const char *const sort_names[SORTS];
 
 struct outline_options {
 	enum sort sort;
