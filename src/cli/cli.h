@@ -91,6 +91,10 @@ struct cli_words {
 		.key = CLI_THE_WORD << 16 | (int)offsetof(struct struct_, member_), \
 		.flags = OPTION_HIDDEN, .doc = question_,                           \
 	}
+/* Of a verb that has no other option. */
+struct cli_flag {
+	bool is_set;
+};
 #define CLI_SHORT(letter_)                                 \
 	{                                                  \
 		NULL, letter_, NULL, OPTION_ALIAS, NULL, 0 \

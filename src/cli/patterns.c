@@ -7,12 +7,8 @@
 #include "cli/cli.h"
 #include "learn/learn.h"
 
-struct patterns_args {
-	bool json;
-};
-
 static const struct argp_option patterns_options[] = {
-	CLI_OPTION("json", patterns_args, json, NULL,
+	CLI_OPTION("json", cli_flag, is_set, NULL,
 		   "Print JSON, with the correlations of the old rules"),
 	{ 0 },
 };
@@ -156,17 +152,17 @@ int cli_patterns(int argc, char **argv)
 	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct patterns_args args = { 0 };
+	struct cli_flag json = { 0 };
 	struct err err = ERR_INIT;
 	int r;
 
-	cli_parse(&patterns_argp, argc, argv, 0, &args);
+	cli_parse(&patterns_argp, argc, argv, 0, &json);
 	r = cli_open_record(NULL, &store, &err);
 	if (r == 0 && store)
 		r = store_list_patterns(store, &list, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
-	if (args.json)
+	if (json.is_set)
 		write_json(&list, &out);
 	else
 		write_text(&list, &out);
