@@ -90,18 +90,6 @@ static bool has_removed(const struct retention_result *result)
 	return false;
 }
 
-/* What was done after sum: all that went, and how it is by now. */
-static void add_result(struct retention_result *sum, const struct retention_result *more)
-{
-	struct retention_result now = u64_known(more->bytes_after) ? *more : *sum;
-
-	now.bytes_before = u64_known(sum->bytes_before) ? sum->bytes_before : more->bytes_before;
-	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-		*(uint64_t *)((char *)&now + counts[i].offset) =
-			count_of(sum, i) + count_of(more, i);
-	*sum = now;
-}
-
 /* ---- doing it ---- */
 
 /* Pauses let others who wait to write have their turn. A line on a terminal, which is written over,
@@ -169,6 +157,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 static int collect(const struct paths *paths, const struct retention_policy *policy,
 		   bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
+	struct retention_result before;
 	struct retention_preview p;
 	int r;
 
@@ -177,7 +166,15 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 		r = collect_once(paths, policy, trusts_clock, &p, err);
 		if (retention_is_full(r))
 			p.result.n_logs += store_drop_logs(paths->db, policy);
-		add_result(&ret->result, &p.result);
+		/* what was done before, too: all that went, and how it is by now */
+		before = ret->result;
+		if (u64_known(p.result.bytes_after))
+			ret->result = p.result;
+		ret->result.bytes_before = u64_known(before.bytes_before) ? before.bytes_before
+									  : p.result.bytes_before;
+		for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+			*(uint64_t *)((char *)&ret->result + counts[i].offset) =
+				count_of(&before, i) + count_of(&p.result, i);
 		ret->held_until_ns = p.held_until_ns;
 	} while (retention_is_full(r) &&
 		 (p.result.n_logs > 0 || (u64_known(p.result.bytes_after) &&

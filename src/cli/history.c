@@ -152,18 +152,6 @@ static int stop_at_sample(void *ctx, const struct history_row *row)
 
 #define MINUTE_NS (UINT64_C(60) * 1000000000)
 
-/* A minute that is only begun in that time may be made of samples that came before it. */
-static bool has_samples(struct store *store, const struct history_filter *filter)
-{
-	struct history_filter whole = *filter;
-
-	whole.with_minutes = false;
-	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
-	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
-		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
-	return store_read_history(store, &whole, stop_at_sample, NULL, NULL) > 0;
-}
-
 /*
  * Where there is nothing to print: says why, and returns the exit status. It is a failure only
  * where the process was never recorded, as a job that never was is one.
@@ -173,9 +161,15 @@ static int tell_none(struct store *store, const struct history_filter *filter)
 	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
 					       filter->until_wall_ns };
 	const struct minute_filter ever = { .pid = filter->pid };
+	struct history_filter whole = *filter;
 
+	/* a minute that is only begun in that time may be made of samples that came before it */
+	whole.with_minutes = false;
+	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
+	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
+		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
 	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0 &&
-	    !has_samples(store, filter)) {
+	    store_read_history(store, &whole, stop_at_sample, NULL, NULL) <= 0) {
 		log_error(
 			"samples of that are not kept any more, only 1-minute values (--minutes)");
 		return CLI_DONE;

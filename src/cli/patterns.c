@@ -20,18 +20,6 @@ static const struct argp patterns_argp = {
 	       "jobs.",
 };
 
-static void write_json(const struct pattern_list *list, struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_begin_array(&j);
-	for (size_t i = 0; i < list->n; i++)
-		belief_write_json(&j, &list->items[i]);
-	json_end_array(&j);
-	buf_add_char(out, '\n');
-}
-
 static const char *moment(uint64_t wall_ns, char text[32])
 {
 	return u64_known(wall_ns) ? clock_format_local(wall_ns, text, 32) : "-";
@@ -154,6 +142,7 @@ int cli_patterns(int argc, char **argv)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct cli_flag json = { 0 };
 	struct err err = ERR_INIT;
+	struct json j;
 	int r;
 
 	cli_parse(&patterns_argp, argc, argv, 0, &json);
@@ -162,9 +151,15 @@ int cli_patterns(int argc, char **argv)
 		r = store_list_patterns(store, &list, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
-	if (json.is_set)
-		write_json(&list, &out);
-	else
+	if (!json.is_set) {
 		write_text(&list, &out);
+		return cli_print(&out);
+	}
+	json_init(&j, &out);
+	json_begin_array(&j);
+	for (size_t i = 0; i < list.n; i++)
+		belief_write_json(&j, &list.items[i]);
+	json_end_array(&j);
+	buf_add_char(&out, '\n');
 	return cli_print(&out);
 }

@@ -279,28 +279,18 @@ static int follow_daemon(struct stream *s, struct err *err)
 
 /* ---- by ourselves ---- */
 
-static int print_look(struct stream *s, const struct snapshot *snap)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &text);
-	snapshot_write_json(&j, snap, SNAPSHOT_JOBS);
-	if (buf_error(&text) == 0)
-		take_text(s, text.data, text.len);
-	return output_flush(&s->out);
-}
-
 static int follow_looks(struct stream *s, const struct settings *ctx, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(snapshot_release) struct snapshot snap;
 	CLEANUP(look_close) struct look look = { .root_fd = -1 };
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct look_options options = { .mask = ctx->mask,
 					      .reads_gpus = ctx->config.gpu_enabled,
 					      .interval_seconds = ctx->config.interval_seconds };
 	const uint64_t pause_ns = (uint64_t)(ctx->config.interval_seconds * 1e9);
 	int r = look_open(&look, &options, err);
+	struct json j;
 
 	snapshot_init(&snap);
 	while (r == 0) {
@@ -309,8 +299,14 @@ static int follow_looks(struct stream *s, const struct settings *ctx, struct err
 		else
 			cli_open_store(&ctx->paths, STORE_READ, &store, NULL);
 		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, NULL, err);
-		if (r == 0)
-			r = print_look(s, &snap);
+		if (r < 0)
+			break;
+		buf_reset(&text);
+		json_init(&j, &text);
+		snapshot_write_json(&j, &snap, SNAPSHOT_JOBS);
+		if (buf_error(&text) == 0)
+			take_text(s, text.data, text.len);
+		r = output_flush(&s->out);
 		say_waiting(s, "which no run brings yet, and no daemon runs");
 		nanosleep(&(struct timespec){ .tv_sec = (time_t)(pause_ns / 1000000000),
 					      .tv_nsec = (long)(pause_ns % 1000000000) },
