@@ -109,27 +109,6 @@ static int print_item(void *ctx, const struct records_item *item)
 	return add_row(l, row);
 }
 
-static int print_events(struct store *store, const struct events_args *args, struct lister *l,
-			struct err *err)
-{
-	struct records *records = records_new(store, &args->filter);
-	int r = records ? lister_open(l, err) : err_set(err, -ENOMEM, "no memory left for events");
-
-	if (r == 0)
-		r = records_read(records, UINT64_MAX, print_item, l, err);
-	records_free(records);
-	return lister_end(l, r, NONE, err);
-}
-
-static int print_remote(const struct events_args *args, struct lister *l)
-{
-	const struct remote_question question = { .job_id = args->filter.job_id,
-						  .since_wall_ns = args->filter.since_wall_ns,
-						  .until_wall_ns = args->filter.until_wall_ns };
-
-	return remote_print(REMOTE_EVENTS, &question, l, add_row, NONE);
-}
-
 /* ---- what happens from now on ---- */
 
 #define LOOK_AGAIN_MS 500
@@ -331,6 +310,7 @@ int cli_events(int argc, char **argv)
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct lister l = LISTER_INIT(LISTER_TABLE, columns);
 	struct events_args args = { 0 };
+	struct records *records;
 	struct err err = ERR_INIT;
 	int r;
 
@@ -342,7 +322,12 @@ int cli_events(int argc, char **argv)
 		return follow_events(&args, &l, &err);
 	r = cli_open_record(args.filter.job_id, &store, &err);
 	if (r == -ENOENT) {
-		int printed = print_remote(&args, &l);
+		int printed = remote_print(
+			REMOTE_EVENTS,
+			&(struct remote_question){ .job_id = args.filter.job_id,
+						   .since_wall_ns = args.filter.since_wall_ns,
+						   .until_wall_ns = args.filter.until_wall_ns },
+			&l, add_row, NONE);
 
 		if (printed != -ENOENT)
 			return printed;
@@ -354,5 +339,10 @@ int cli_events(int argc, char **argv)
 	cli_warn_of_cut_events(store, &(struct event_filter){ args.filter.job_id,
 							      args.filter.since_wall_ns,
 							      args.filter.until_wall_ns });
-	return print_events(store, &args, &l, &err);
+	records = records_new(store, &args.filter);
+	r = records ? lister_open(&l, &err) : err_set(&err, -ENOMEM, "no memory left for events");
+	if (r == 0)
+		r = records_read(records, UINT64_MAX, print_item, &l, &err);
+	records_free(records);
+	return lister_end(&l, r, NONE, &err);
 }

@@ -353,17 +353,8 @@ static const struct argp wait_argp = {
 
 /* ---- how it ended ---- */
 
-/* How the job ended; the number in it is that of our own database. */
-struct end {
-	struct attempt a;
-	struct attempt_list own; /* with the memory of it all */
-};
-
-static void end_release(struct end *end)
-{
-	attempt_list_release(&end->own);
-}
-
+/* How the job ended: of the attempt the number is that of our own database, and its memory is that
+ * of own, which has what that database has of the job. */
 /* Attempt num of it, or if that is 0 the last one: one's own, where other users have some of that
  * name. */
 static const struct attempt *choose(const struct attempt_list *recorded, int num)
@@ -386,19 +377,20 @@ static const struct attempt *choose(const struct attempt_list *recorded, int num
  * By our own database. -EINPROGRESS: it runs. NO_DAEMON: nobody can tell. Whether another was to
  * come after the last one only its daemon would know.
  */
-static int look_alone(const struct job_question *args, struct end *ret, struct err *err)
+static int look_alone(const struct job_question *args, struct attempt_list *own,
+		      struct attempt *ret, struct err *err)
 {
 	const struct attempt *a;
 	struct paths paths;
 
-	attempt_list_release(&ret->own);
-	if (read_own(args->job_id, &ret->own, err) < 0)
+	attempt_list_release(own);
+	if (read_own(args->job_id, own, err) < 0)
 		return NO_DAEMON;
 	if (args->attempt == 0 && cli_find_paths_to_read(&paths, NULL) == 0 &&
-	    count_queued(&paths, args->job_id, geteuid(), &ret->own) > 0)
+	    count_queued(&paths, args->job_id, geteuid(), own) > 0)
 		return err_set(err, NO_DAEMON, "job %s waits for a daemon, and none is running",
 			       args->job_id);
-	a = choose(&ret->own, args->attempt);
+	a = choose(own, args->attempt);
 	if (!a)
 		return err_set(err, NO_DAEMON,
 			       "no daemon is running, and %s of job %s is recorded here",
@@ -410,7 +402,7 @@ static int look_alone(const struct job_question *args, struct end *ret, struct e
 			       args->job_id);
 	if (a->is_running)
 		return -EINPROGRESS;
-	ret->a = *a;
+	*ret = *a;
 	if (args->attempt == 0)
 		log_warning("no daemon is running: this is attempt %d, the last that is recorded",
 			    a->attempt_num);
@@ -418,21 +410,22 @@ static int look_alone(const struct job_question *args, struct end *ret, struct e
 }
 
 /* -EINPROGRESS: there is no daemon, and it runs. NO_DAEMON: there is none, and we cannot tell. */
-static int look_for_end(const struct job_question *args, struct end *ret, struct err *err)
+static int look_for_end(const struct job_question *args, struct attempt_list *own,
+			struct attempt *ret, struct err *err)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
+	CLEANUP(attempt_list_release) struct attempt_list now = { 0 };
 	int r = ask_about("job.wait", args, &answer, err);
 
 	if (r == NO_DAEMON)
-		return look_alone(args, ret, err);
+		return look_alone(args, own, ret, err);
 	if (r < 0)
 		return r;
-	if (remote_attempt(answer, &ret->own.arena, &ret->a) < 0)
+	if (remote_attempt(answer, &own->arena, ret) < 0)
 		return err_set(err, -EBADMSG, "what the daemon says of %s cannot be read",
 			       args->job_id);
-	if (read_own(args->job_id, &own, NULL) == 0)
-		ret->a.attempt_num = remote_number_here(&own, &ret->a);
+	if (read_own(args->job_id, &now, NULL) == 0)
+		ret->attempt_num = remote_number_here(&now, ret);
 	return 0;
 }
 
@@ -448,13 +441,14 @@ static bool is_gone(int error)
  * again; meanwhile our own database is, and what runs by that is waited for in any case. A job that
  * was never there is an error at once.
  */
-static enum cli_exit wait_for(const struct job_question *args, struct end *ret, struct err *err)
+static enum cli_exit wait_for(const struct job_question *args, struct attempt_list *own,
+			      struct attempt *ret, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = 500000000 };
 	uint64_t until_ns = 0;
 
 	for (;;) {
-		int r = look_for_end(args, ret, err);
+		int r = look_for_end(args, own, ret, err);
 
 		if (r == 0)
 			return CLI_DONE;
@@ -468,48 +462,42 @@ static enum cli_exit wait_for(const struct job_question *args, struct end *ret, 
 	}
 }
 
-/* What our own database knows the end of needs no daemon, who may not have heard of it. */
-static bool find_end(const struct job_question *args, struct end *ret)
-{
-	if (args->attempt == 0 || read_own(args->job_id, &ret->own, NULL) < 0)
-		return false;
-	for (size_t i = 0; i < ret->own.n; i++) {
-		ret->a = ret->own.items[i];
-		if (ret->a.attempt_num == args->attempt && u64_known(ret->a.ended_wall_ns))
-			return true;
-	}
-	return false;
-}
-
 int cli_wait(int argc, char **argv)
 {
-	CLEANUP(end_release) struct end end = { 0 };
+	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const struct attempt *recorded = NULL;
+	struct attempt end;
 	struct job_question args = JOB_QUESTION_INIT;
 	enum cli_exit status = CLI_DONE;
 	struct err err = ERR_INIT;
 	struct json j;
 
 	parse_question(&wait_argp, argc, argv, &args);
-	if (!find_end(&args, &end))
-		status = wait_for(&args, &end, &err);
+	/* what our own database knows the end of needs no daemon, which may not have it */
+	if (args.attempt > 0 && read_own(args.job_id, &own, NULL) == 0)
+		recorded = choose(&own, args.attempt);
+	if (recorded && u64_known(recorded->ended_wall_ns))
+		end = *recorded;
+	else
+		status = wait_for(&args, &own, &end, &err);
 	if (status != CLI_DONE)
 		return cli_fail(status, &err);
 	json_init(&j, &out);
 	if (args.json) {
 		json_begin_object(&j);
-		attempt_write_fields(&j, &end.a, attempt_status_name(&end.a));
+		attempt_write_fields(&j, &end, attempt_status_name(&end));
 		json_end_object(&j);
 	} else {
 		/* where there is no outcome its runner has vanished, or nobody told how it ended */
 		buf_printf(&out, "%s %s", args.job_id,
-			   end.a.outcome != OUTCOME_NONE ? outcome_name(end.a.outcome)
-			   : end.a.is_lost		 ? "lost"
-							 : "unknown");
+			   end.outcome != OUTCOME_NONE ? outcome_name(end.outcome)
+			   : end.is_lost	       ? "lost"
+						       : "unknown");
 	}
 	buf_add_char(&out, '\n');
 	status = cli_print(&out);
-	return status != CLI_DONE || end.a.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
+	return status != CLI_DONE || end.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
 }
 
 #define START_PATIENCE_NS UINT64_C(5000000000) /* a runner begins within this */
