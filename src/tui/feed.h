@@ -21,7 +21,7 @@ struct feed {
 struct feed_ops {
 	/* What to wait for besides the time; -1: nothing. NULL is -1 always. */
 	int (*fd)(void *ctx);
-	/* Until it is to be asked again, in ms; -1: only the fd tells. */
+	/* Until it is to be asked again, in ms; -1, and NULL: when the fd tells, or in a second. */
 	int (*timeout_ms)(void *ctx, const struct scene *s);
 	/* Puts what has come into the scene. Returns 1 if there was something, 0, or -errno. */
 	int (*pump)(void *ctx, struct scene *s, struct err *err);

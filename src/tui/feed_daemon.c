@@ -445,13 +445,6 @@ static int daemon_fd(void *ctx)
 	return f->client ? rpc_client_fd(f->client) : -1;
 }
 
-static int daemon_timeout(void *ctx, const struct scene *s)
-{
-	(void)ctx;
-	(void)s;
-	return LOOK_MS;
-}
-
 static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, struct err *err)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
@@ -489,7 +482,6 @@ int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct
 {
 	static const struct feed_ops ops = {
 		.fd = daemon_fd,
-		.timeout_ms = daemon_timeout,
 		.pump = daemon_pump,
 		.grant = daemon_grant,
 		.recall = daemon_recall,

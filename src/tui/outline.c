@@ -212,11 +212,6 @@ static int add_nodes(struct outline *o, const struct snapshot *s, const struct t
 
 /* ---- sums: children come behind their containers, so they are added from the end ---- */
 
-static double add_f64(double a, double b)
-{
-	return isnan(b) ? a : isnan(a) ? b : a + b;
-}
-
 /*
  * What is known of jobs and sheets besides the snapshot: since when they run, which goes before the
  * age of their processes (those that began it may be over for long), names, and why they wait.
@@ -369,13 +364,6 @@ static int by_f64(double a, double b)
 	return (a < b) - (a > b);
 }
 
-static int by_u64(uint64_t a, uint64_t b)
-{
-	if (!u64_known(a) || !u64_known(b))
-		return !u64_known(a) - !u64_known(b);
-	return (a < b) - (a > b);
-}
-
 static const char *name_of(const struct node *node)
 {
 	if (node->kind != NODE_PROCESS)
@@ -389,7 +377,7 @@ static int compare(const struct node *a, const struct node *b, enum sort sort)
 	case SORT_CPU:
 		return by_f64(a->cpu_percent, b->cpu_percent);
 	case SORT_MEMORY:
-		return by_u64(a->rss_bytes, b->rss_bytes);
+		return by_f64(u64_to_mb(a->rss_bytes), u64_to_mb(b->rss_bytes));
 	case SORT_IO:
 		return by_f64(a->io_rate, b->io_rate);
 	case SORT_AGE:
@@ -549,11 +537,11 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 			continue;
 		parent->has_children = true;
 		parent->n_processes += node->n_processes;
-		parent->cpu_percent = add_f64(parent->cpu_percent, node->kind == NODE_PROCESS
-									   ? node->cpu_with_ended
-									   : node->cpu_percent);
+		parent->cpu_percent = f64_add_known(
+			parent->cpu_percent,
+			node->kind == NODE_PROCESS ? node->cpu_with_ended : node->cpu_percent);
 		parent->has_hidden_io = parent->has_hidden_io || node->has_hidden_io;
-		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
+		parent->io_rate = f64_add_known(parent->io_rate, node->io_rate);
 		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
 		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
 		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);

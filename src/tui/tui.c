@@ -151,7 +151,7 @@ static void wait_for_something(struct tui *t)
 		{ .fd = t->scene.is_text ? -1 : STDIN_FILENO, .events = POLLIN },
 		{ .fd = t->feed.ops->fd ? t->feed.ops->fd(t->feed.ctx) : -1, .events = POLLIN },
 	};
-	int ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
+	int ms = t->feed.ops->timeout_ms ? t->feed.ops->timeout_ms(t->feed.ctx, &t->scene) : -1;
 
 	poll(fds, ARRAY_SIZE(fds), ms < 0 || ms > MAX_IDLE_MS ? MAX_IDLE_MS : ms);
 	if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
