@@ -33,7 +33,8 @@ static struct link_job link_job_of(const struct run *run)
 
 int record_ask_to_count(struct run *run, struct err *err)
 {
-	bool may_be_own = run->options->is_submitted && !run->options->is_for_other;
+	bool may_be_own = run->options->syscalls.how == RUN_SYSCALLS_AUTO ||
+			  (run->options->is_submitted && !run->options->is_for_other);
 	struct link_job job = link_job_of(run);
 
 	job.keeps_calls = false;

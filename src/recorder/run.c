@@ -71,8 +71,10 @@ static void run_counting_open(struct run *run)
 		return;
 	}
 	run_calls_open(o, run->members, &run->counting.calls, &run->counting.err);
-	run->counting.asks_daemon = o->how != RUN_SYSCALLS_STRACE &&
-				    (!run->counting.calls || run_calls_traces(run->counting.calls));
+	run->counting.asks_daemon =
+		o->how == RUN_SYSCALLS_AUTO ||
+		(o->how != RUN_SYSCALLS_STRACE &&
+		 (!run->counting.calls || run_calls_traces(run->counting.calls)));
 	if (!run->counting.asks_daemon)
 		warn_uncounted(run);
 }
