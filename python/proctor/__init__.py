@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ._program import Program
     from ._reader import AsyncReader, Reader
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # as in meson.build
 
 # Imported when they are used: asyncio and dataclasses take as long to load as all of the rest, and
 # programs that mark phases need neither.
@@ -90,8 +90,6 @@ def __getattr__(name: str) -> Any:
     globals()[name] = value
     return value
 
-
-__version__ = "0.1.0"  # as in meson.build
 
 __all__ = [
     "AsyncClient",

@@ -67,6 +67,11 @@ static inline uint64_t u64_add_known(uint64_t a, uint64_t b)
 	return u64_add(a, b);
 }
 
+static inline double f64_add_known(double a, double b)
+{
+	return isnan(b) ? a : isnan(a) ? b : a + b;
+}
+
 static inline double u64_to_mb(uint64_t bytes)
 {
 	return u64_known(bytes) ? (double)bytes / (1024.0 * 1024.0) : F64_UNKNOWN;

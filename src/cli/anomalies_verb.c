@@ -23,7 +23,6 @@ static const struct argp_option anomalies_options[] = {
 
 static const struct argp anomalies_argp = {
 	.options = anomalies_options,
-	.parser = cli_parse_option,
 	.doc = "Prints what was out of the ordinary, oldest first: when it began, how long it lasted, how "
 	       "bad it was at its worst, and whose it was. What lasts has the numbers of the time that "
 	       "stands behind it; \">\" stands before a time where nobody saw the end.",

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/suggest.h"
@@ -48,6 +49,13 @@ void cli_reject(char **argv, const char *fmt, ...)
 
 /* ---- options that set a member ---- */
 
+static const char *parse_job_id(const struct argp_state *state, const char *text)
+{
+	if (text[0] == '\0')
+		cli_usage_error(state, "the id of the job is empty");
+	return text;
+}
+
 /* argp puts the table below one of its own, with --help. */
 static const struct argp_option *rows_of(const struct argp_state *state)
 {
@@ -81,7 +89,7 @@ static void parse_word(const struct argp_state *state, const char *arg)
 
 		if (o->key >> 16 != CLI_THE_WORD || *word)
 			continue;
-		*word = strstr(o->doc ? o->doc : "", "job?") ? cli_parse_job_id(state, arg) : arg;
+		*word = strstr(o->doc ? o->doc : "", "job?") ? parse_job_id(state, arg) : arg;
 		return;
 	}
 	if (find_row(state, 0, "job"))
@@ -98,13 +106,15 @@ static uint64_t moment_of(const struct argp_state *state, const char *name)
 
 static error_t end_parsing(const struct argp_state *state)
 {
-	uint64_t since = moment_of(state, "since");
+	uint64_t since = moment_of(state, "since"), until = moment_of(state, "until");
 
 	for (const struct argp_option *o = rows_of(state); o->name || o->key; o++)
 		if (o->key >> 16 == CLI_THE_WORD && o->doc && !*(char **)member_of(state, o))
 			cli_usage_error(state, "%s", o->doc);
-	cli_check_period(state, since ? since : moment_of(state, "history"),
-			 moment_of(state, "until"));
+	since = since ? since : moment_of(state, "history");
+	if (until != 0 && since >= until)
+		cli_usage_error(state, "--until wants a shorter time ago than the beginning: from "
+				       "2h ago until 1h ago");
 	return 0;
 }
 
@@ -164,7 +174,7 @@ error_t cli_parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case CLI_TEXT:
 		if (arg[0] == '\0' && strcmp(o->name, "job") == 0)
-			cli_parse_job_id(state, arg);
+			parse_job_id(state, arg);
 		if (arg[0] == '\0')
 			cli_usage_error(state, "%s wants %s, not nothing", name, o->arg);
 		*(const char **)member = arg;
@@ -173,7 +183,7 @@ error_t cli_parse_option(int key, char *arg, struct argp_state *state)
 		*(int *)member = cli_parse_int(state, name, arg, 1, INT32_MAX);
 		return 0;
 	case CLI_AGO:
-		*(uint64_t *)member = cli_parse_ago(state, name, arg);
+		*(uint64_t *)member = cli_time_ago(cli_parse_duration(state, name, arg));
 		return 0;
 	case CLI_A_CHOICE:
 		*(int *)member = parse_choice(state, o, arg);
@@ -241,12 +251,14 @@ static const char *find_bad_option(const struct argp *argp, int argc, char **arg
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
 	struct argp_state state = { .name = argv[0] };
+	struct argp own = *argp;
 	const char *bad;
 
+	own.parser = argp->parser ? argp->parser : cli_parse_option;
 	argp_err_exit_status = CLI_USAGE;
 	if (!asks_for_help(argc, argv))
 		flags |= ARGP_NO_ERRS;
-	if (argp_parse(argp, argc, argv, flags, NULL, input) == 0)
+	if (argp_parse(&own, argc, argv, flags, NULL, input) == 0)
 		return;
 	bad = find_bad_option(argp, argc, argv);
 	if (bad && !is_known_option(argp, bad))
@@ -304,12 +316,10 @@ void cli_follow_daemon(struct paths *paths, int mode)
 int cli_find_paths(struct paths *ret, struct err *err)
 {
 	struct settings settings;
-	int r = settings_open(&settings, err);
+	int r = cli_open_settings(&settings, err);
 
 	*ret = settings.paths;
 	settings_close(&settings);
-	if (r == -EINVAL)
-		exit(cli_fail(CLI_USAGE, err));
 	return r;
 }
 
@@ -337,8 +347,8 @@ int cli_find_paths_to_read(struct paths *ret, struct err *err)
 	return 0;
 }
 
-static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
-		      struct err *err)
+int cli_open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
+		   struct err *err)
 {
 	/* Of logs alone it is made by a reader; to write it would be made of nothing. */
 	int r = access(paths->db, F_OK) < 0 && errno == ENOENT
@@ -357,16 +367,6 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 	if (r == 0)
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
 	return r;
-}
-
-int cli_open_store(const struct paths *paths, struct store **ret, struct err *err)
-{
-	return open_store(paths, STORE_READ, ret, err);
-}
-
-int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err)
-{
-	return open_store(paths, STORE_WRITE, ret, err);
 }
 
 void cli_warn_of_cut_events(struct store *store, const struct event_filter *filter)
@@ -398,7 +398,7 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = cli_open_store(&paths, &store, err);
+	r = cli_open_store(&paths, STORE_READ, &store, err);
 	if (r == -ENOENT && !job_id)
 		return 0;
 	if (r == 0 && job_id)
@@ -412,13 +412,6 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 	return r;
 }
 
-const char *cli_parse_job_id(const struct argp_state *state, const char *text)
-{
-	if (text[0] == '\0')
-		cli_usage_error(state, "the id of the job is empty");
-	return text;
-}
-
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text)
 {
 	double seconds = NAN;
@@ -430,23 +423,11 @@ double cli_parse_duration(const struct argp_state *state, const char *option, co
 	return seconds;
 }
 
-uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text)
-{
-	return cli_time_ago(cli_parse_duration(state, option, text));
-}
-
 uint64_t cli_time_ago(double seconds)
 {
 	uint64_t now = clock_wall_ns();
 
 	return seconds * 1e9 < (double)now ? now - (uint64_t)(seconds * 1e9) : 1;
-}
-
-void cli_check_period(const struct argp_state *state, uint64_t since_ns, uint64_t until_ns)
-{
-	if (until_ns != 0 && since_ns >= until_ns)
-		cli_usage_error(state, "--until wants a shorter time ago than the beginning: from "
-				       "2h ago until 1h ago");
 }
 
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,
@@ -473,6 +454,28 @@ int cli_print(const struct buf *out)
 	if (r != -EPIPE) /* a reader that has seen enough, as in "| head", is no news */
 		log_error("cannot write the output: %s", strerror(-r));
 	return CLI_FAILED;
+}
+
+int cli_print_answer(const struct rpc_value *answer)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &out);
+	rpc_value_write(answer, &j);
+	buf_add_char(&out, '\n');
+	return cli_print(&out);
+}
+
+static void write_member(void *ctx, const char *key, const struct rpc_value *member)
+{
+	json_key(ctx, key);
+	rpc_value_write(member, ctx);
+}
+
+void cli_write_members(struct json *j, const struct rpc_value *object)
+{
+	rpc_value_each(object, write_member, j);
 }
 
 void cli_add_text(struct buf *out, const char *text, size_t max)
@@ -613,7 +616,7 @@ int cli_open_learned(const struct settings *settings, struct store **ret, bool *
 		     struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	int r = cli_open_store_to_write(&settings->paths, &store, err);
+	int r = cli_open_store(&settings->paths, STORE_WRITE, &store, err);
 
 	*ret = NULL;
 	*ret_is_writable = r == 0;
@@ -623,7 +626,7 @@ int cli_open_learned(const struct settings *settings, struct store **ret, bool *
 		store = store_close(store);
 		*ret_is_writable = false;
 		log_error("%s; what has ended since is left out, and nothing is kept", err->text);
-		r = cli_open_store(&settings->paths, &store, err);
+		r = cli_open_store(&settings->paths, STORE_READ, &store, err);
 	}
 	if (r == -ENOENT)
 		return 0;

@@ -22,6 +22,9 @@
 /* CLI_UNKNOWN is of "wait" alone: how the job ended cannot be found out. */
 enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNKNOWN = 3 };
 
+struct json;
+struct rpc_value;
+
 /* argv[0] is "proctor VERB". Returns the exit status. */
 typedef int cli_verb(int argc, char **argv);
 
@@ -88,6 +91,10 @@ struct cli_words {
 		.key = CLI_THE_WORD << 16 | (int)offsetof(struct struct_, member_), \
 		.flags = OPTION_HIDDEN, .doc = question_,                           \
 	}
+/* Of a verb that has no other option. */
+struct cli_flag {
+	bool is_set;
+};
 #define CLI_SHORT(letter_)                                 \
 	{                                                  \
 		NULL, letter_, NULL, OPTION_ALIAS, NULL, 0 \
@@ -95,11 +102,13 @@ struct cli_words {
 
 /*
  * The parser of such rows; a verb that has others calls it for what it does not know. A word is one
- * too many, and --since (or --history) has to lie before --until.
+ * too many, an empty job is a variable that was not set, and --since (or --history) has to lie
+ * before --until.
  */
 error_t cli_parse_option(int key, char *arg, struct argp_state *state);
 
-/* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
+/* argp_parse() with the house rules: bad usage is one line, and exits with 2. Without a parser of
+ * its own the table has cli_parse_option(). */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 /* For option parsers: says what is wrong and what would be right, and exits with 2. */
@@ -138,14 +147,10 @@ int cli_find_paths_to_ask(struct paths *ret, struct err *err);
  */
 void cli_follow_daemon(struct paths *paths, int mode);
 
-/* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
+/* The database, with lost runners told from running ones; none is made. -ENOENT: nothing was ever
  * recorded. */
-int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
-
-/* The same for writing; none is made. */
-int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err);
-
-struct rpc_value;
+int cli_open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
+		   struct err *err);
 
 /* Asks the daemon. -ENOENT: none runs. ret may be NULL; its owner frees it. */
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
@@ -167,19 +172,10 @@ void cli_warn_of_cut_events(struct store *store, const struct event_filter *filt
 int cli_open_record(const char *job_id, struct store **ret, struct err *err);
 
 /* A length of time that --since and the like take; cli_usage_error() for anything else. */
-/* The id of a job; an empty one is a variable that was not set, and exits with 2. */
-const char *cli_parse_job_id(const struct argp_state *state, const char *text);
-
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
-
-/* The same for --since, --until and --history: when that was, as cli_time_ago() has it. */
-uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
 uint64_t cli_time_ago(double seconds);
-
-/* From when (0: ever) till when (0: now): cli_usage_error() if nothing can lie between. */
-void cli_check_period(const struct argp_state *state, uint64_t since_ns, uint64_t until_ns);
 
 /* A whole number between min and max; cli_usage_error() otherwise. */
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,
@@ -187,6 +183,12 @@ int cli_parse_int(const struct argp_state *state, const char *option, const char
 
 /* Writes out to stdout; CLI_FAILED with a message if that fails (disk full, closed pipe). */
 int cli_print(const struct buf *out);
+
+/* The answer of a daemon, as JSON on a line. */
+int cli_print_answer(const struct rpc_value *answer);
+
+/* All members of an object into one that has begun. */
+void cli_write_members(struct json *j, const struct rpc_value *object);
 
 /* Foreign text made safe for a terminal (utf8_add_shown()), cut to max columns. */
 void cli_add_text(struct buf *out, const char *text, size_t max);

@@ -21,7 +21,6 @@ static const struct argp_option config_options[] = {
 
 static const struct argp config_argp = {
 	.options = config_options,
-	.parser = cli_parse_option,
 	.doc = "Prints the settings in force and where each comes from. What it prints is a "
 	       "configuration file itself.\v"
 	       "A daemon that runs has read the file when it began, or when it last got SIGHUP: "

@@ -29,7 +29,6 @@ static const struct argp_option correlate_options[] = {
 
 static const struct argp correlate_argp = {
 	.options = correlate_options,
-	.parser = cli_parse_option,
 	.doc = "Tells which resource patterns go with failure, from runs that have ended.\v"
 	       "A finding is supported if noise would show one like it in at most 5 % of analyses, "
 	       "and is kept: \"proctor patterns\" tells what became of it. With another look-back "

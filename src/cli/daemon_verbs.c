@@ -27,19 +27,14 @@
 #define LOG_MAX_BYTES (1024 * 1024)
 #define LOG_PATH_BYTES (PATH_BYTES + 16)
 
-struct start_args {
-	bool foreground;
-};
-
 static const struct argp_option start_options[] = {
-	CLI_OPTION("foreground", start_args, foreground, NULL,
+	CLI_OPTION("foreground", cli_flag, is_set, NULL,
 		   "Stay in the foreground (for a service manager)"),
 	{ 0 },
 };
 
 static const struct argp start_argp = {
 	.options = start_options,
-	.parser = cli_parse_option,
 	.doc = "Starts the daemon, which watches all jobs of this host.\v"
 	       "It returns when the daemon serves clients. Jobs do not depend on it: it can be "
 	       "stopped, killed and started again while they run.",
@@ -210,35 +205,30 @@ int cli_start(int argc, char **argv)
 {
 	struct settings settings;
 	struct err err = ERR_INIT;
-	struct start_args args = { 0 };
+	struct cli_flag foreground = { 0 };
 	int r;
 
-	cli_parse(&start_argp, argc, argv, 0, &args);
+	cli_parse(&start_argp, argc, argv, 0, &foreground);
 	r = settings_open(&settings, &err);
 	if (r == 0 && !settings.config.enabled)
 		r = err_set(&err, -EINVAL, "%s:%d: 'enabled' is false, so no daemon is started",
 			    settings.paths.config, config_line(&settings.config, "enabled"));
 	if (r == 0)
-		r = args.foreground ? serve(&settings, -1, NULL, &err)
-				    : start_in_background(&settings, &err);
+		r = foreground.is_set ? serve(&settings, -1, NULL, &err)
+				      : start_in_background(&settings, &err);
 	settings_close(&settings);
 	if (r == 0)
 		return CLI_DONE;
 	return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
 }
 
-struct status_args {
-	bool json;
-};
-
 static const struct argp_option status_options[] = {
-	CLI_OPTION("json", status_args, json, NULL, "Print JSON"),
+	CLI_OPTION("json", cli_flag, is_set, NULL, "Print JSON"),
 	{ 0 },
 };
 
 static const struct argp status_argp = {
 	.options = status_options,
-	.parser = cli_parse_option,
 	.doc = "Tells how the daemon is: how long it runs, what it costs, what it watches.\v"
 	       "Exits with 1 if none runs.",
 };
@@ -374,50 +364,40 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 	rpc_value_each(rpc_value_get(s, "rungs"), add_rung, out);
 }
 
-static void write_member(void *ctx, const char *key, const struct rpc_value *member)
-{
-	json_key(ctx, key);
-	rpc_value_write(member, ctx);
-}
-
 int cli_status(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL, *config = NULL;
-	struct status_args args = { 0 };
+	struct cli_flag json = { 0 };
 	struct err err = ERR_INIT;
 	struct json j;
 
-	cli_parse(&status_argp, argc, argv, 0, &args);
+	cli_parse(&status_argp, argc, argv, 0, &json);
 	if (cli_call("daemon.status", NULL, &status, &err) < 0 ||
 	    cli_call("daemon.config", NULL, &config, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	if (!args.json) {
+	if (!json.is_set) {
 		write_text(status, config, &out);
 		return cli_print(&out);
 	}
 	json_init(&j, &out);
 	json_begin_object(&j);
-	rpc_value_each(status, write_member, &j);
-	write_member(&j, "config", config);
+	cli_write_members(&j, status);
+	json_key(&j, "config");
+	rpc_value_write(config, &j);
 	json_end_object(&j);
 	buf_add_char(&out, '\n');
 	return cli_print(&out);
 }
 
-struct stop_args {
-	bool jobs;
-};
-
 static const struct argp_option stop_options[] = {
-	CLI_OPTION("jobs", stop_args, jobs, NULL,
+	CLI_OPTION("jobs", cli_flag, is_set, NULL,
 		   "First cancel all jobs, and wait until nothing is left of them"),
 	{ 0 },
 };
 
 static const struct argp stop_argp = {
 	.options = stop_options,
-	.parser = cli_parse_option,
 	.doc = "Stops the daemon. Jobs that run go on, and record themselves; those that wait for "
 	       "their turn wait for the next daemon.",
 };
@@ -569,11 +549,11 @@ int cli_stop(int argc, char **argv)
 	struct rpc_client_options options = { 0 };
 	struct rpc_client *client = NULL;
 	struct err err = ERR_INIT;
-	struct stop_args args = { 0 };
+	struct cli_flag jobs = { 0 };
 	struct socket_paths paths;
 	int r, left = 0;
 
-	cli_parse(&stop_argp, argc, argv, 0, &args);
+	cli_parse(&stop_argp, argc, argv, 0, &jobs);
 	r = socket_paths_find(&paths, &err);
 	/* Who asks falls back to the daemon of the user and of the system, but nobody who names a
 	 * home wants to stop those. */
@@ -583,11 +563,11 @@ int cli_stop(int argc, char **argv)
 		r = rpc_client_open(&options, &client, &err);
 	/* Before any job is touched: who may not stop it, but could cancel some, has not meant
 	 * that. */
-	if (r == 0 && args.jobs && geteuid() != 0 && geteuid() != rpc_client_daemon_uid(client))
+	if (r == 0 && jobs.is_set && geteuid() != 0 && geteuid() != rpc_client_daemon_uid(client))
 		r = err_set(
 			&err, -EPERM,
 			"only root and the daemon's own user may stop it: no job was cancelled");
-	if (r == 0 && args.jobs)
+	if (r == 0 && jobs.is_set)
 		r = left = end_jobs(client, &err);
 	if (r >= 0)
 		r = stop_and_wait(client, &err);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
@@ -53,37 +55,38 @@ static int compare_found(const void *a, const void *b)
 	return COMPARE(x->began_wall_ns, y->began_wall_ns) ?: strcmp(x->name, y->name);
 }
 
-void found_list_add_unjudged(const struct found_list *list, struct buf *out)
+void found_list_log_unjudged(const struct found_list *list)
 {
-	const char *before = "not judged, as what they need was not recorded, or not for long "
-			     "enough: ";
+	const struct detect_looks *looks = list->looks;
+	CLEANUP(buf_release) struct buf types = BUF_INIT;
 
 	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
-		const struct detect_looks *looks = &list->looks[type];
 		/* who looks at the time knows what becomes of what a job leaves behind; the
 		 * record does not */
 		bool is_unjudged = type == ANOMALY_ORPHAN || type == ANOMALY_GPU_LOST
-					   ? looks->n_judged > 0
-					   : looks->n_silent > 0 && looks->n_judged == 0;
+					   ? looks[type].n_judged > 0
+					   : looks[type].n_silent > 0 && looks[type].n_judged == 0;
 
-		if (!is_unjudged)
-			continue;
-		buf_printf(out, "%s%s", before, anomaly_type_name(type));
-		before = ", ";
+		if (is_unjudged)
+			buf_printf(&types, "%s%s", types.len > 0 ? ", " : "",
+				   anomaly_type_name(type));
 	}
-	if (out->len > 0)
-		buf_add_char(out, '\n');
-	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_judged > 0)
-		buf_add_str(out, "runaway_process was judged only where the process got its core: "
-				 "what it waited for one is not recorded\n");
-	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_usual > 0)
-		buf_printf(out,
-			   "runaway_process was held back at %llu looks: jobs of its kind had used "
-			   "as much CPU before\n",
-			   (unsigned long long)list->looks[ANOMALY_RUNAWAY_PROCESS].n_usual);
-	if (list->looks[ANOMALY_PROCESS_EXPLOSION].n_judged > 0)
-		buf_add_str(out, "process_explosion was judged by its threshold alone: how many "
-				 "processes a user might have is not recorded\n");
+	if (types.len > 0)
+		log_error(
+			"not judged, as what they need was not recorded, or not for long enough: %s",
+			types.data);
+	if (looks[ANOMALY_RUNAWAY_PROCESS].n_judged > 0)
+		log_error("runaway_process was judged only where the process got its core: what it "
+			  "waited for one is not recorded");
+	if (looks[ANOMALY_RUNAWAY_PROCESS].n_usual > 0)
+		log_error(
+			"runaway_process was held back at %llu looks: jobs of its kind had used as "
+			"much CPU before",
+			(unsigned long long)looks[ANOMALY_RUNAWAY_PROCESS].n_usual);
+	if (looks[ANOMALY_PROCESS_EXPLOSION].n_judged > 0)
+		log_error(
+			"process_explosion was judged by its threshold alone: how many processes a "
+			"user might have is not recorded");
 }
 
 /* ---- one walk through the record, as who recorded it saw it: of an attempt, or of the host ----
@@ -576,9 +579,7 @@ static int look_at_attempt(struct search *s, size_t i, const struct span *span)
 
 static int by_time(const void *a, const void *b)
 {
-	const struct counted *x = a, *y = b;
-
-	return x->wall_ns < y->wall_ns ? -1 : x->wall_ns > y->wall_ns;
+	return COMPARE(((const struct counted *)a)->wall_ns, ((const struct counted *)b)->wall_ns);
 }
 
 static int look_at_all(struct search *s)

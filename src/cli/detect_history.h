@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "detect/detect.h"
@@ -30,8 +29,9 @@ struct found_list {
 
 void found_list_release(struct found_list *list);
 
-/* What could not be judged, or not fully, a line each, and why; nothing where all could. */
-void found_list_add_unjudged(const struct found_list *list, struct buf *out);
+/* What could not be judged, or not fully, a line each, and why; nothing where all could: who reads
+ * nothing of a type is to know whether there was nothing. */
+void found_list_log_unjudged(const struct found_list *list);
 
 struct detect_period {
 	const char *job_id;		       /* NULL: all, and the host */

@@ -119,19 +119,6 @@ static int apply_sets(struct config *c, const struct detect_args *args, struct e
 	return r;
 }
 
-/* Who reads nothing of a type is to know whether there was nothing. */
-static void tell_unjudged(const struct found_list *found)
-{
-	CLEANUP(buf_release) struct buf lines = BUF_INIT;
-	char *line, *end;
-
-	found_list_add_unjudged(found, &lines);
-	for (line = lines.data; line && (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		log_error("%s", line);
-	}
-}
-
 static int judge_store(struct store *store, const struct config_anomaly *config,
 		       const struct detect_args *args)
 {
@@ -143,7 +130,7 @@ static int judge_store(struct store *store, const struct config_anomaly *config,
 
 	if (store && detect_history(store, config, &args->period, &found, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	tell_unjudged(&found);
+	found_list_log_unjudged(&found);
 	if (found.n == 0 && !args->json)
 		log_error("nothing out of the ordinary is in the %llu snapshots of that time",
 			  (unsigned long long)found.n_snapshots);

@@ -42,7 +42,6 @@ static void parse_subject(char **argv, const char *text, struct subject *ret)
 
 static const struct argp diff_argp = {
 	.options = diff_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB1 JOB2\nJOB",
 	.doc = "Tells what two runs used, side by side, and which differences are more than runs of this "
 	       "kind usually have. JOB#2 is the second attempt of a job; one job alone is its last two "

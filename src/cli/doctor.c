@@ -169,23 +169,6 @@ static enum doctor_gpu ask(int root_fd, size_t i, struct buf *out)
 	return result;
 }
 
-/*
- * One line for each answer: "NVML: memory takes 0.005 ms". Each driver is asked by a child of
- * its own that is ended if it hangs; then, or if it crashes, a line says so.
- */
-static enum doctor_gpu doctor_ask_gpus(int root_fd, struct buf *out)
-{
-	enum doctor_gpu worst = DOCTOR_GPU_SILENT;
-
-	signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a child has ended */
-	for (size_t i = 0; gpus_driver_name(i); i++) {
-		enum doctor_gpu result = ask(root_fd, i, out);
-
-		worst = result > worst ? result : worst;
-	}
-	return worst;
-}
-
 /* ---- the rungs ---- */
 
 /* n: there is none. */
@@ -223,39 +206,6 @@ static void find_asked(const struct config *config, struct doctor_rungs *r)
 				       : SOURCES_RUNG_SYSCALLS_STRACE " (--syscalls=strace)";
 	if (!is_ebpf && of_daemon && strcmp(of_daemon, SOURCES_RUNG_SYSCALLS_EBPF) == 0)
 		r->by_asking = SOURCES_RUNG_SYSCALLS_EBPF ", by the daemon (--syscalls=auto)";
-}
-
-/* Tries all of them, which takes some tenths of a second. Their texts live in the arena. */
-static void doctor_find_rungs(int root_fd, const struct config *config, struct arena *arena,
-			      struct doctor_rungs *ret)
-{
-	const struct probe_allows allows = { config->ebpf_enabled, config->syscalls_enabled };
-	struct err err = ERR_INIT;
-
-	ret->n_own = sources_probe_ebpf_rungs(root_fd, &allows, arena, ret->own);
-	ret->n_of_run = sources_probe_rungs(root_fd, NULL, arena, ret->of_run);
-	if (cli_call("daemon.status", NULL, &ret->daemon, &err) < 0)
-		ret->daemon = NULL;
-	find_asked(config, ret);
-}
-
-/* Asks as a run would, and writes who answered among the rungs. */
-static void doctor_find_gpu_rungs(int root_fd, struct arena *arena, struct doctor_rungs *r)
-{
-	struct gpus_options options = { .root_fd = root_fd,
-					.at_once = true,
-					.patience_seconds = PATIENCE_SECONDS };
-	size_t own = find(r->own, r->n_own, SOURCES_RUNG_GPU);
-	size_t of_run = find(r->of_run, r->n_of_run, SOURCES_RUNG_GPU);
-	struct gpus *gpus = NULL;
-
-	if (gpus_open(&options, &gpus, NULL) == 0 && gpus) {
-		gpus_wait(gpus, WAIT_MS);
-		gpus_tell_rung(gpus, arena, r->own, r->n_own);
-		gpus_close(gpus);
-	}
-	if (own < r->n_own && of_run < r->n_of_run)
-		r->of_run[of_run] = r->own[own];
 }
 
 /* ---- telling ---- */
@@ -305,20 +255,6 @@ static void write_object(struct json *j, const char *key, const struct rung *run
 	json_end_object(j);
 }
 
-/* Those of the daemon are null without one. */
-static void doctor_write_rungs(struct json *j, const struct doctor_rungs *r)
-{
-	write_object(j, "rungs", r->own, r->n_own, false);
-	write_object(j, "run_rungs", r->of_run, r->n_of_run, false);
-	json_key(j, "daemon_process_accounts_missing");
-	rpc_value_write(rpc_value_get(r->daemon, "process_accounts_missing"), j);
-	json_key(j, "daemon_rungs");
-	rpc_value_write(rpc_value_get(r->daemon, "rungs"), j);
-	json_key(j, "daemon_rung_reasons");
-	rpc_value_write(rpc_value_get(r->daemon, "rung_reasons"), j);
-	write_object(j, "rung_reasons", r->own, r->n_own, true);
-}
-
 /* ---- what doctor looks at beside the rungs ---- */
 
 enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_BROKEN };
@@ -333,12 +269,6 @@ struct patient {
 	struct snapshot snap; /* of the host alone */
 	struct doctor_rungs rungs;
 	struct arena arena;
-};
-
-/* detail gets what was found, in words; the lines behind its first stand below that. */
-struct doctor_check {
-	const char *name;
-	enum health (*fn)(struct patient *p, struct buf *detail);
 };
 
 /* How long the database is looked through. */
@@ -464,7 +394,7 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT;
-	int checked = 0, r = cli_open_store(&p->paths, &store, &err);
+	int checked = 0, r = cli_open_store(&p->paths, STORE_READ, &store, &err);
 
 	if (r == -ENOENT) { /* a disk that was full leaves an empty one */
 		buf_printf(detail, "%s (empty: the next run uses it)", p->paths.db);
@@ -612,10 +542,21 @@ static enum health check_files(struct patient *p, struct buf *detail)
 
 #define GPUS_ARE_OFF "the configuration has gpu_enabled: false"
 
-/* Lines, of which the first stands beside the name. */
+/*
+ * Asks as a run would, and notes who answered among the rungs. Then a line for each answer, of
+ * which the first stands beside the name: "NVML: memory takes 0.005 ms". Each driver is asked by a
+ * child of its own that is ended if it hangs; then, or if it crashes, a line says so.
+ */
 static enum health check_gpus(struct patient *p, struct buf *detail)
 {
-	enum doctor_gpu found;
+	const struct gpus_options options = { .root_fd = p->root_fd,
+					      .at_once = true,
+					      .patience_seconds = PATIENCE_SECONDS };
+	struct doctor_rungs *r = &p->rungs;
+	size_t own = find(r->own, r->n_own, SOURCES_RUNG_GPU);
+	size_t of_run = find(r->of_run, r->n_of_run, SOURCES_RUNG_GPU);
+	enum doctor_gpu worst = DOCTOR_GPU_SILENT;
+	struct gpus *gpus = NULL;
 
 	if (!sources_has_gpu(p->root_fd)) {
 		buf_add_str(detail, "none; looked for " SOURCES_GPU_LOOKED_FOR);
@@ -627,15 +568,30 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 		buf_add_str(detail, "not asked: " GPUS_ARE_OFF);
 		return HEALTH_NOTE;
 	}
-	doctor_find_gpu_rungs(p->root_fd, &p->arena, &p->rungs);
-	found = doctor_ask_gpus(p->root_fd, detail);
+	if (gpus_open(&options, &gpus, NULL) == 0 && gpus) {
+		gpus_wait(gpus, WAIT_MS);
+		gpus_tell_rung(gpus, &p->arena, r->own, r->n_own);
+		gpus_close(gpus);
+	}
+	if (own < r->n_own && of_run < r->n_of_run)
+		r->of_run[of_run] = r->own[own];
+	signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a child has ended */
+	for (size_t i = 0; gpus_driver_name(i); i++) {
+		enum doctor_gpu result = ask(p->root_fd, i, detail);
+
+		worst = result > worst ? result : worst;
+	}
 	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
 		buf_truncate(detail, detail->len - 1);
-	return found == DOCTOR_GPU_ANSWERS ? HEALTH_OK : HEALTH_NOTE;
+	return worst == DOCTOR_GPU_ANSWERS ? HEALTH_OK : HEALTH_NOTE;
 }
 
-/* In the order in which they are printed. That of the GPUs fills in their rungs. */
-static const struct doctor_check doctor_checks[] = {
+/* In the order in which they are printed; detail gets what was found, in words, and the lines
+ * behind its first stand below that. That of the GPUs fills in their rungs. */
+static const struct {
+	const char *name;
+	enum health (*fn)(struct patient *p, struct buf *detail);
+} doctor_checks[] = {
 	{ "kernel", check_kernel },
 	{ "folder", check_folder },
 	{ "database", check_store },
@@ -665,7 +621,6 @@ static const struct argp_option doctor_options[] = {
 
 static const struct argp doctor_argp = {
 	.options = doctor_options,
-	.parser = cli_parse_option,
 	.doc = "Tells which rung each measurement takes on this machine for this user and why not a "
 	       "better one, and whether proctor's own files are in order.\v"
 	       "Exits with 1 if something is broken; a lower rung is not. The database is looked "
@@ -684,16 +639,21 @@ struct result {
 static int examine(struct patient *p, struct err *err)
 {
 	struct collector_options options = { 0 };
+	struct probe_allows allows;
 	struct collector *collector;
 	int r;
 
 	/* what is wrong with a file is told by its check */
-	config_init(&p->config);
 	if (paths_find(&p->paths, &p->paths_err) == 0 &&
 	    config_load(p->paths.config, &p->config, NULL, &p->config_err) == 0)
 		settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
 	p->root_fd = options.root_fd = proc_open_root(err);
-	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);
+	/* all of them are tried, which takes some tenths of a second */
+	allows = (struct probe_allows){ p->config.ebpf_enabled, p->config.syscalls_enabled };
+	p->rungs.n_own = sources_probe_ebpf_rungs(p->root_fd, &allows, &p->arena, p->rungs.own);
+	p->rungs.n_of_run = sources_probe_rungs(p->root_fd, NULL, &p->arena, p->rungs.of_run);
+	(void)cli_call("daemon.status", NULL, &p->rungs.daemon, NULL);
+	find_asked(&p->config, &p->rungs);
 	if (p->root_fd < 0) /* the rungs say why nothing of this machine can be looked at */
 		return p->root_fd == -EXDEV ? 0 : p->root_fd;
 	r = collector_new(&options, &collector, err);
@@ -715,11 +675,23 @@ static void release(struct patient *p)
 
 static void write_json(const struct patient *p, const struct result *results, struct buf *out)
 {
+	static const char *const of_daemon[][2] = {
+		{ "daemon_process_accounts_missing", "process_accounts_missing" },
+		{ "daemon_rungs", "rungs" },
+		{ "daemon_rung_reasons", "rung_reasons" },
+	};
+	const struct doctor_rungs *r = &p->rungs;
 	struct json j;
 
 	json_init(&j, out);
 	json_begin_object(&j);
-	doctor_write_rungs(&j, &p->rungs);
+	write_object(&j, "rungs", r->own, r->n_own, false);
+	write_object(&j, "run_rungs", r->of_run, r->n_of_run, false);
+	for (size_t i = 0; i < ARRAY_SIZE(of_daemon); i++) { /* null without one */
+		json_key(&j, of_daemon[i][0]);
+		rpc_value_write(rpc_value_get(r->daemon, of_daemon[i][1]), &j);
+	}
+	write_object(&j, "rung_reasons", r->own, r->n_own, true);
 	json_key_array(&j, "checks");
 	for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++) {
 		json_begin_object(&j);
@@ -730,17 +702,6 @@ static void write_json(const struct patient *p, const struct result *results, st
 	}
 	json_end_array(&j);
 	json_end_object(&j);
-	buf_add_char(out, '\n');
-}
-
-/* Those behind the first stand below it. */
-static void add_lines(struct buf *out, const char *text)
-{
-	for (; *text; text++)
-		if (*text == '\n')
-			buf_printf(out, "\n%25s", "");
-		else
-			buf_add_char(out, *text);
 	buf_add_char(out, '\n');
 }
 
@@ -765,7 +726,12 @@ static int run_checks(struct patient *p, bool json)
 		for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++) {
 			buf_printf(&out, "  %-14s %-7s ", doctor_checks[i].name,
 				   health_names[results[i].health]);
-			add_lines(&out, results[i].detail.data);
+			for (const char *text = results[i].detail.data; *text; text++)
+				if (*text == '\n')
+					buf_printf(&out, "\n%25s", "");
+				else
+					buf_add_char(&out, *text);
+			buf_add_char(&out, '\n');
 		}
 	}
 	printed = cli_print(&out);
@@ -776,49 +742,13 @@ static int run_checks(struct patient *p, bool json)
 
 /* ---- the operation ---- */
 
-/* aside is where the database went, NULL if there was no need; why says that. */
-static void write_repair_json(const struct paths *paths, const char *aside, const char *why,
-			      struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_begin_object(&j);
-	json_key_string(&j, "database", paths->db);
-	json_key_bool(&j, "repaired", aside != NULL);
-	json_key_string(&j, "moved_to", aside);
-	json_key_string(&j, "reason", why);
-	json_end_object(&j);
-	buf_add_char(out, '\n');
-}
-
-static void write_repair_text(const struct paths *paths, const char *aside, const char *why,
-			      struct buf *out)
-{
-	if (!aside) {
-		buf_printf(out, "nothing to repair: %s\n", why);
-		return;
-	}
-	buf_printf(
-		out,
-		"The damaged database %s is now\n"
-		"  %s\n"
-		"with its -wal and -shm, if it had any, as they were. A new one, which is empty, has "
-		"begun.\n"
-		"To look into it, copy these files into an empty folder under the name proctor.db, and "
-		"set\n"
-		"PROCTOR_HOME to that; \"sqlite3 FILE .recover\", or .dump where there is no .recover, "
-		"may\n"
-		"still read what proctor does not. proctor(1) has how to use what they give.\n",
-		paths->db, aside);
-}
-
 static int repair(bool json, bool all)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	CLEANUP(free_ptr) char *aside = NULL;
+	CLEANUP(free_ptr) char *aside = NULL; /* where the database went; NULL: err says why not */
 	struct err err = ERR_INIT;
 	struct paths paths;
+	struct json j;
 	int r;
 
 	if (cli_find_paths(&paths, &err) < 0)
@@ -827,28 +757,48 @@ static int repair(bool json, bool all)
 	/* these may stay as they are */
 	if (r < 0 && !(r == -EALREADY || r == -ENOENT || r == -EUCLEAN))
 		return cli_fail(CLI_FAILED, &err);
-	(json ? write_repair_json : write_repair_text)(&paths, aside, r < 0 ? err.text : NULL,
-						       &out);
+	if (json) {
+		json_init(&j, &out);
+		json_begin_object(&j);
+		json_key_string(&j, "database", paths.db);
+		json_key_bool(&j, "repaired", aside != NULL);
+		json_key_string(&j, "moved_to", aside);
+		json_key_string(&j, "reason", r < 0 ? err.text : NULL);
+		json_end_object(&j);
+		buf_add_char(&out, '\n');
+	} else if (!aside) {
+		buf_printf(&out, "nothing to repair: %s\n", err.text);
+	} else {
+		buf_printf(
+			&out,
+			"The damaged database %s is now\n"
+			"  %s\n"
+			"with its -wal and -shm, if it had any, as they were. A new one, which is empty, has "
+			"begun.\n"
+			"To look into it, copy these files into an empty folder under the name proctor.db, and "
+			"set\n"
+			"PROCTOR_HOME to that; \"sqlite3 FILE .recover\", or .dump where there is no .recover, "
+			"may\n"
+			"still read what proctor does not. proctor(1) has how to use what they give.\n",
+			paths.db, aside);
+	}
 	return cli_print(&out);
 }
 
 int cli_doctor(int argc, char **argv)
 {
-	struct patient patient = { .root_fd = -1 };
+	CLEANUP(release) struct patient patient = { .root_fd = -1 };
 	struct doctor_args args = { 0 };
 	struct err err = ERR_INIT;
-	int status;
 
+	snapshot_init(&patient.snap);
+	config_init(&patient.config);
 	cli_parse(&doctor_argp, argc, argv, 0, &args);
 	if (args.all && !args.repair)
 		cli_reject(argv, "--all goes with --repair");
 	if (args.repair)
 		return repair(args.json, args.all);
-	snapshot_init(&patient.snap);
 	if (examine(&patient, &err) < 0)
-		status = cli_fail(CLI_FAILED, &err);
-	else
-		status = run_checks(&patient, args.json);
-	release(&patient);
-	return status;
+		return cli_fail(CLI_FAILED, &err);
+	return run_checks(&patient, args.json);
 }

@@ -27,7 +27,6 @@ static const struct argp_option estimate_options[] = {
 
 static const struct argp estimate_argp = {
 	.options = estimate_options,
-	.parser = cli_parse_option,
 	.args_doc = "-- COMMAND [ARG...]\n-f JOB_FILE",
 	.doc = "Tells what a job is expected to need, from runs like it, with the probability that it "
 	       "stays within, and how past answers of this kind did. Nothing is run.\v"

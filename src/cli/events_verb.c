@@ -33,7 +33,6 @@ static const struct argp_option events_options[] = {
 
 static const struct argp events_argp = {
 	.options = events_options,
-	.parser = cli_parse_option,
 	.doc = "Prints what happened, oldest first: to processes (spawn, exit, signal, kill, oom, "
 	       "orphan), when jobs, sheets and phases began and ended, and what was out of the ordinary.",
 };
@@ -110,27 +109,6 @@ static int print_item(void *ctx, const struct records_item *item)
 	return add_row(l, row);
 }
 
-static int print_events(struct store *store, const struct events_args *args, struct lister *l,
-			struct err *err)
-{
-	struct records *records = records_new(store, &args->filter);
-	int r = records ? lister_open(l, err) : err_set(err, -ENOMEM, "no memory left for events");
-
-	if (r == 0)
-		r = records_read(records, UINT64_MAX, print_item, l, err);
-	records_free(records);
-	return lister_end(l, r, NONE, err);
-}
-
-static int print_remote(const struct events_args *args, struct lister *l)
-{
-	const struct remote_question question = { .job_id = args->filter.job_id,
-						  .since_wall_ns = args->filter.since_wall_ns,
-						  .until_wall_ns = args->filter.until_wall_ns };
-
-	return remote_print(REMOTE_EVENTS, &question, l, add_row, NONE);
-}
-
 /* ---- what happens from now on ---- */
 
 #define LOOK_AGAIN_MS 500
@@ -151,14 +129,6 @@ struct follower {
 	int signal_fd;
 };
 
-static void write_member(void *ctx, const char *key, const struct rpc_value *member)
-{
-	struct json *j = ctx;
-
-	json_key(j, key);
-	rpc_value_write(member, j);
-}
-
 /* Every line has event and timestamp; not every object of a topic does. Returns the object with
  * them. */
 static struct rpc_value *complete(const char *topic, const struct rpc_value *params)
@@ -177,7 +147,7 @@ static struct rpc_value *complete(const char *topic, const struct rpc_value *par
 	if (!rpc_value_get(data, "timestamp"))
 		json_key_f64(&j, "timestamp",
 			     f64_known(seconds) ? seconds : clock_ns_to_seconds(clock_wall_ns()));
-	rpc_value_each(data, write_member, &j);
+	cli_write_members(&j, data);
 	json_end_object(&j);
 	if (buf_error(&text) == 0)
 		rpc_value_parse(text.data, text.len, &limits, &row, NULL);
@@ -246,7 +216,7 @@ static int open_records(struct follower *f, struct err *err)
 {
 	struct records_filter filter = f->args->filter;
 	struct err why = ERR_INIT;
-	int r = cli_open_store(f->paths, &f->store, &why);
+	int r = cli_open_store(f->paths, STORE_READ, &f->store, &why);
 
 	f->was_absent |= r == -ENOENT;
 	f->is_live_only = r == -EACCES && f->daemon;
@@ -340,6 +310,7 @@ int cli_events(int argc, char **argv)
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct lister l = LISTER_INIT(LISTER_TABLE, columns);
 	struct events_args args = { 0 };
+	struct records *records;
 	struct err err = ERR_INIT;
 	int r;
 
@@ -351,7 +322,12 @@ int cli_events(int argc, char **argv)
 		return follow_events(&args, &l, &err);
 	r = cli_open_record(args.filter.job_id, &store, &err);
 	if (r == -ENOENT) {
-		int printed = print_remote(&args, &l);
+		int printed = remote_print(
+			REMOTE_EVENTS,
+			&(struct remote_question){ .job_id = args.filter.job_id,
+						   .since_wall_ns = args.filter.since_wall_ns,
+						   .until_wall_ns = args.filter.until_wall_ns },
+			&l, add_row, NONE);
 
 		if (printed != -ENOENT)
 			return printed;
@@ -363,5 +339,10 @@ int cli_events(int argc, char **argv)
 	cli_warn_of_cut_events(store, &(struct event_filter){ args.filter.job_id,
 							      args.filter.since_wall_ns,
 							      args.filter.until_wall_ns });
-	return print_events(store, &args, &l, &err);
+	records = records_new(store, &args.filter);
+	r = records ? lister_open(&l, &err) : err_set(&err, -ENOMEM, "no memory left for events");
+	if (r == 0)
+		r = records_read(records, UINT64_MAX, print_item, &l, &err);
+	records_free(records);
+	return lister_end(&l, r, NONE, &err);
 }

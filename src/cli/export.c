@@ -36,7 +36,6 @@ static const struct argp_option csv_options[] = {
 
 static const struct argp export_csv_argp = {
 	.options = csv_options,
-	.parser = cli_parse_option,
 	.doc = "Writes what was recorded as comma-separated values with a heading, oldest first. Unknown "
 	       "is an empty field.",
 };
@@ -207,7 +206,6 @@ static const struct argp_option prometheus_options[] = {
 
 static const struct argp export_prometheus_argp = {
 	.options = prometheus_options,
-	.parser = cli_parse_option,
 	.doc = "Writes the host, its GPUs and the running jobs as they are now in the text format that "
 	       "Prometheus reads, for the textfile collector of its node exporter.",
 };
@@ -252,7 +250,6 @@ static const struct argp_option telemetry_options[] = {
 
 static const struct argp export_telemetry_argp = {
 	.options = telemetry_options,
-	.parser = cli_parse_option,
 	.doc = "Writes the memory and the phases of a job's ranks as telemetry of version 2, a JSON object "
 	       "per line, which \"proctor ranks\" and other programs read.",
 };
@@ -281,20 +278,16 @@ static int write_file(struct recorded_ranks *ranks, const char *path)
 	return output_end(&out, r, &err);
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* "new/" is meant to be a folder: it is made if it is not there. What is in the way is told when
  * the first file is written. */
-static bool make_folder(const char *path)
+static bool is_folder(const char *path)
 {
 	size_t n = path ? strlen(path) : 0;
+	struct stat st;
 
-	return n > 1 && path[n - 1] == '/' && (mkdir(path, 0777) == 0 || errno == EEXIST);
+	return n > 0 &&
+	       ((stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ||
+		(n > 1 && path[n - 1] == '/' && (mkdir(path, 0777) == 0 || errno == EEXIST)));
 }
 
 /* One rank after the other, each as if it were the only one. */
@@ -337,9 +330,8 @@ static int export_telemetry(int argc, char **argv)
 	r = ranks_read_job(&args.job, &a, &ranks, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
-	return is_folder(args.output) || make_folder(args.output)
-		       ? write_folder(&ranks, args.output)
-		       : write_file(&ranks, args.output);
+	return is_folder(args.output) ? write_folder(&ranks, args.output)
+				      : write_file(&ranks, args.output);
 }
 
 /* ---- the verb ---- */

@@ -40,7 +40,6 @@ static const struct argp_option gc_options[] = {
 
 static const struct argp gc_argp = {
 	.options = gc_options,
-	.parser = cli_parse_option,
 	.doc = "Removes what is older than the configuration says and gives the space back: samples "
 	       "become 1-minute values, and those are removed in their turn. What jobs used and how "
 	       "they ended stays.",
@@ -89,18 +88,6 @@ static bool has_removed(const struct retention_result *result)
 		if (count_of(result, i) > 0)
 			return true;
 	return false;
-}
-
-/* What was done after sum: all that went, and how it is by now. */
-static void add_result(struct retention_result *sum, const struct retention_result *more)
-{
-	struct retention_result now = u64_known(more->bytes_after) ? *more : *sum;
-
-	now.bytes_before = u64_known(sum->bytes_before) ? sum->bytes_before : more->bytes_before;
-	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-		*(uint64_t *)((char *)&now + counts[i].offset) =
-			count_of(sum, i) + count_of(more, i);
-	*sum = now;
 }
 
 /* ---- doing it ---- */
@@ -153,7 +140,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct retention run;
-	int r = cli_open_store_to_write(paths, &store, err);
+	int r = cli_open_store(paths, STORE_WRITE, &store, err);
 
 	if (r < 0)
 		return r;
@@ -169,6 +156,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 static int collect(const struct paths *paths, const struct retention_policy *policy,
 		   bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
+	struct retention_result before;
 	struct retention_preview p;
 	int r;
 
@@ -177,7 +165,15 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 		r = collect_once(paths, policy, trusts_clock, &p, err);
 		if (retention_is_full(r))
 			p.result.n_logs += store_drop_logs(paths->db, policy);
-		add_result(&ret->result, &p.result);
+		/* what was done before, too: all that went, and how it is by now */
+		before = ret->result;
+		if (u64_known(p.result.bytes_after))
+			ret->result = p.result;
+		ret->result.bytes_before = u64_known(before.bytes_before) ? before.bytes_before
+									  : p.result.bytes_before;
+		for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+			*(uint64_t *)((char *)&ret->result + counts[i].offset) =
+				count_of(&before, i) + count_of(&p.result, i);
 		ret->held_until_ns = p.held_until_ns;
 	} while (retention_is_full(r) &&
 		 (p.result.n_logs > 0 || (u64_known(p.result.bytes_after) &&
@@ -209,7 +205,7 @@ static int preview(const struct paths *paths, const struct retention_policy *pol
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	int r = cli_open_store_to_write(paths, &store, err);
+	int r = cli_open_store(paths, STORE_WRITE, &store, err);
 
 	return r < 0 ? r
 		     : store_preview_retention(store, policy, clock_wall_ns(), &clock, ret, err);
@@ -252,71 +248,53 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	buf_add_char(out, '\n');
 }
 
-static void add_counts(const char *heading, const struct retention_result *result, struct buf *out)
+static void write_text(const struct retention_preview *p, bool is_dry, struct buf *out)
 {
-	size_t n_lines = 0;
+	const struct retention_result *result = &p->result;
 
+	if (has_removed(result))
+		buf_add_str(out, is_dry ? "Old enough to be removed:\n" : "Removed:\n");
+	else
+		buf_add_str(out, "Nothing is old enough to be removed.\n");
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		uint64_t n = count_of(result, i);
 
-		if (n == 0)
-			continue;
-		if (n_lines++ == 0)
-			buf_printf(out, "%s:\n", heading);
-		buf_printf(out, "%12llu  %s\n", (unsigned long long)n,
-			   n == 1 ? counts[i].one : counts[i].many);
+		if (n > 0)
+			buf_printf(out, "%12llu  %s\n", (unsigned long long)n,
+				   n == 1 ? counts[i].one : counts[i].many);
 	}
-	if (n_lines == 0)
-		buf_add_str(out, "Nothing is old enough to be removed.\n");
-}
-
-static void write_total(const struct retention_result *result, struct buf *out)
-{
+	buf_add_str(out, is_dry ? "The database has " : "The database had ");
+	report_add_bytes(out, result->bytes_before);
+	buf_add_str(out, is_dry ? ", of which this takes about " : ", and has ");
+	report_add_bytes(out, is_dry ? p->removable_bytes : result->bytes_after);
+	buf_add_str(out, is_dry ? ".\n" : " now.\n");
 	buf_add_str(out, "With what waits beside it and the log of snapshots that is ");
 	report_add_bytes(out, total_bytes(result));
 	buf_add_str(out, ".\n");
-}
-
-static void write_preview(const struct retention_preview *p, struct buf *out)
-{
-	add_counts("Old enough to be removed", &p->result, out);
-	buf_add_str(out, "The database has ");
-	report_add_bytes(out, p->result.bytes_before);
-	buf_add_str(out, ", of which this takes about ");
-	report_add_bytes(out, p->removable_bytes);
-	buf_add_str(out, ".\n");
-	write_total(&p->result, out);
-	if (p->result.over_bytes == 0)
+	if (!is_dry || result->over_bytes == 0)
 		return;
 	buf_add_str(out, "Another ");
-	report_add_bytes(out, p->result.over_bytes);
+	report_add_bytes(out, result->over_bytes);
 	buf_add_str(out,
 		    " would be above max_bytes: more would go, rotated logs first and then the "
 		    "oldest samples.\n");
 }
 
-static void write_out(const struct gc_args *args, const struct retention_policy *policy,
-		      const struct retention_preview *p, struct buf *out)
+static int print(const struct gc_args *args, const struct retention_policy *policy,
+		 const struct retention_preview *p)
 {
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
 	if (args->json)
-		write_json(args, policy, p, out);
-	else if (args->dry_run)
-		write_preview(p, out);
-	else {
-		add_counts("Removed", &p->result, out);
-		buf_add_str(out, "The database had ");
-		report_add_bytes(out, p->result.bytes_before);
-		buf_add_str(out, ", and has ");
-		report_add_bytes(out, p->result.bytes_after);
-		buf_add_str(out, " now.\n");
-		write_total(&p->result, out);
-	}
+		write_json(args, policy, p, &out);
+	else
+		write_text(p, args->dry_run, &out);
+	return cli_print(&out);
 }
 
 int cli_gc(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct retention_preview p = { .result = NOTHING_DONE };
 	struct retention_policy policy;
 	struct gc_args args = { 0 };
@@ -339,10 +317,8 @@ int cli_gc(int argc, char **argv)
 	else if (r < 0 && (r != -ENOENT || !args.json))
 		cli_fail(CLI_FAILED, &err);
 	if (r < 0 && r != -ENOENT) {
-		if (!args.dry_run && has_removed(&p.result)) { /* that is told all the same */
-			write_out(&args, &policy, &p, &out);
-			cli_print(&out);
-		}
+		if (!args.dry_run && has_removed(&p.result))
+			print(&args, &policy, &p);
 		return CLI_FAILED;
 	}
 	if (r == -ENOENT && !args.json) /* nothing recorded yet: nothing removed */
@@ -350,6 +326,5 @@ int cli_gc(int argc, char **argv)
 	if (p.result.over_bytes > 0 && !args.dry_run)
 		log_warning("all together is still above max_bytes: what is left is of attempts "
 			    "that may still run, or the newest, or what was learned of them");
-	write_out(&args, &policy, &p, &out);
-	return cli_print(&out);
+	return print(&args, &policy, &p);
 }

@@ -36,7 +36,6 @@ static const struct argp_option history_options[] = {
 
 static const struct argp history_argp = {
 	.options = history_options,
-	.parser = cli_parse_option,
 	.doc = "Prints recorded samples, oldest first.",
 };
 
@@ -153,18 +152,6 @@ static int stop_at_sample(void *ctx, const struct history_row *row)
 
 #define MINUTE_NS (UINT64_C(60) * 1000000000)
 
-/* A minute that is only begun in that time may be made of samples that came before it. */
-static bool has_samples(struct store *store, const struct history_filter *filter)
-{
-	struct history_filter whole = *filter;
-
-	whole.with_minutes = false;
-	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
-	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
-		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
-	return store_read_history(store, &whole, stop_at_sample, NULL, NULL) > 0;
-}
-
 /*
  * Where there is nothing to print: says why, and returns the exit status. It is a failure only
  * where the process was never recorded, as a job that never was is one.
@@ -174,9 +161,15 @@ static int tell_none(struct store *store, const struct history_filter *filter)
 	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
 					       filter->until_wall_ns };
 	const struct minute_filter ever = { .pid = filter->pid };
+	struct history_filter whole = *filter;
 
+	/* a minute that is only begun in that time may be made of samples that came before it */
+	whole.with_minutes = false;
+	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
+	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
+		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
 	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0 &&
-	    !has_samples(store, filter)) {
+	    store_read_history(store, &whole, stop_at_sample, NULL, NULL) <= 0) {
 		log_error(
 			"samples of that are not kept any more, only 1-minute values (--minutes)");
 		return CLI_DONE;
@@ -310,13 +303,6 @@ static int add_remote(struct lister *l, const struct rpc_value *row)
 	return add_sample(l, &sample);
 }
 
-static int skip_row(void *ctx, const struct rpc_value *row)
-{
-	(void)ctx;
-	(void)row;
-	return 0;
-}
-
 static int print_remote(const struct history_args *args)
 {
 	const struct remote_question question = { .job_id = args->filter.job_id,
@@ -333,7 +319,7 @@ static int print_remote(const struct history_args *args)
 				    "no samples were recorded in that time");
 	if (remote_read(REMOTE_ATTEMPTS,
 			&(struct remote_question){ .job_id = args->filter.job_id, .limit = 1 },
-			skip_row, NULL, NULL) < 0)
+			NULL, NULL, NULL) < 0)
 		return -ENOENT;
 	err_set(&err, -EOPNOTSUPP,
 		"no job %s is in your own record: of one that a daemon has recorded there are "

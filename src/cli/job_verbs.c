@@ -38,7 +38,6 @@ static const struct argp_option submit_options[] = {
 
 static const struct argp submit_argp = {
 	.options = submit_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB_FILE",
 	.doc = "Hands a job file to the daemon, which runs it when its turn comes, in this folder.\v"
 	       "Prints the job's id; without --job, and none in the file, each time another, so that "
@@ -97,22 +96,13 @@ static int write_request(const struct submit_args *args, struct buf *out, struct
 	return buf_error(out);
 }
 
-static void tell_warning(const struct rpc_value *answer)
-{
-	const char *warning = rpc_value_string(rpc_value_get(answer, "warning"));
-	const char *job_id = rpc_value_string(rpc_value_get(answer, "job_id"));
-
-	if (warning)
-		log_warning("job %s: %s", job_id ? job_id : "", warning);
-}
-
 int cli_submit(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf request = BUF_INIT, out = BUF_INIT;
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
 	struct submit_args args = { 0 };
 	struct err err = ERR_INIT;
-	struct json j;
+	const char *warning, *job_id;
 	int r;
 
 	cli_parse(&submit_argp, argc, argv, 0, &args);
@@ -130,12 +120,13 @@ int cli_submit(int argc, char **argv)
 			"\"proctor jobs\" before you try again");
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
-	tell_warning(answer);
-	json_init(&j, &out);
+	warning = remote_text(answer, "warning");
+	job_id = remote_text(answer, "job_id") ?: "";
+	if (warning)
+		log_warning("job %s: %s", job_id, warning);
 	if (args.json)
-		rpc_value_write(answer, &j);
-	else
-		cli_add_text(&out, rpc_value_string(rpc_value_get(answer, "job_id")), 200);
+		return cli_print_answer(answer);
+	cli_add_text(&out, job_id, 200);
 	buf_add_char(&out, '\n');
 	return cli_print(&out);
 }
@@ -156,7 +147,6 @@ static const struct argp_option attach_options[] = {
 
 static const struct argp attach_argp = {
 	.options = attach_options,
-	.parser = cli_parse_option,
 	.args_doc = "--pid=PID --job=ID",
 	.doc = "Makes a process that something else started, and all below it, a job.\v"
 	       "The daemon records it from now on, and its end when the last of its processes is "
@@ -166,7 +156,7 @@ static const struct argp attach_argp = {
 int cli_attach(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	CLEANUP(buf_release) struct buf out = BUF_INIT, params = BUF_INIT;
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct attach_args args = { 0 };
 	struct err err = ERR_INIT;
 	struct json j;
@@ -190,12 +180,7 @@ int cli_attach(int argc, char **argv)
 		log_warning("process %d has started this very command: all that it starts from now "
 			    "on is of the job %s, and canceling that ends it",
 			    args.pid, args.job_id);
-	if (!args.json)
-		return CLI_DONE;
-	json_init(&j, &out);
-	rpc_value_write(answer, &j);
-	buf_add_char(&out, '\n');
-	return cli_print(&out);
+	return args.json ? cli_print_answer(answer) : CLI_DONE;
 }
 
 #define NO_DAEMON (-ENODEV)
@@ -239,7 +224,7 @@ static int read_own(const char *job_id, struct attempt_list *ret, struct err *er
 
 	if (r < 0 && r != -EINVAL) /* a bad configuration is no reason not to end a job */
 		return r;
-	r = cli_open_store(&paths, &store, err);
+	r = cli_open_store(&paths, STORE_READ, &store, err);
 	if (r == 0)
 		r = store_list_attempts(store, &filter, ret, err);
 	return r == -ENOENT ? 0 : r;
@@ -359,7 +344,6 @@ static const struct argp_option wait_options[] = {
 
 static const struct argp wait_argp = {
 	.options = wait_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Waits until a job is over, and tells how it ended.\v"
 	       "Exits with 0 if that was success, else with 1; with 3 if nobody can tell: there is no "
@@ -369,17 +353,8 @@ static const struct argp wait_argp = {
 
 /* ---- how it ended ---- */
 
-/* How the job ended; the number in it is that of our own database. */
-struct end {
-	struct attempt a;
-	struct attempt_list own; /* with the memory of it all */
-};
-
-static void end_release(struct end *end)
-{
-	attempt_list_release(&end->own);
-}
-
+/* How the job ended: of the attempt the number is that of our own database, and its memory is that
+ * of own, which has what that database has of the job. */
 /* Attempt num of it, or if that is 0 the last one: one's own, where other users have some of that
  * name. */
 static const struct attempt *choose(const struct attempt_list *recorded, int num)
@@ -402,19 +377,20 @@ static const struct attempt *choose(const struct attempt_list *recorded, int num
  * By our own database. -EINPROGRESS: it runs. NO_DAEMON: nobody can tell. Whether another was to
  * come after the last one only its daemon would know.
  */
-static int look_alone(const struct job_question *args, struct end *ret, struct err *err)
+static int look_alone(const struct job_question *args, struct attempt_list *own,
+		      struct attempt *ret, struct err *err)
 {
 	const struct attempt *a;
 	struct paths paths;
 
-	attempt_list_release(&ret->own);
-	if (read_own(args->job_id, &ret->own, err) < 0)
+	attempt_list_release(own);
+	if (read_own(args->job_id, own, err) < 0)
 		return NO_DAEMON;
 	if (args->attempt == 0 && cli_find_paths_to_read(&paths, NULL) == 0 &&
-	    count_queued(&paths, args->job_id, geteuid(), &ret->own) > 0)
+	    count_queued(&paths, args->job_id, geteuid(), own) > 0)
 		return err_set(err, NO_DAEMON, "job %s waits for a daemon, and none is running",
 			       args->job_id);
-	a = choose(&ret->own, args->attempt);
+	a = choose(own, args->attempt);
 	if (!a)
 		return err_set(err, NO_DAEMON,
 			       "no daemon is running, and %s of job %s is recorded here",
@@ -426,7 +402,7 @@ static int look_alone(const struct job_question *args, struct end *ret, struct e
 			       args->job_id);
 	if (a->is_running)
 		return -EINPROGRESS;
-	ret->a = *a;
+	*ret = *a;
 	if (args->attempt == 0)
 		log_warning("no daemon is running: this is attempt %d, the last that is recorded",
 			    a->attempt_num);
@@ -434,21 +410,22 @@ static int look_alone(const struct job_question *args, struct end *ret, struct e
 }
 
 /* -EINPROGRESS: there is no daemon, and it runs. NO_DAEMON: there is none, and we cannot tell. */
-static int look_for_end(const struct job_question *args, struct end *ret, struct err *err)
+static int look_for_end(const struct job_question *args, struct attempt_list *own,
+			struct attempt *ret, struct err *err)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
+	CLEANUP(attempt_list_release) struct attempt_list now = { 0 };
 	int r = ask_about("job.wait", args, &answer, err);
 
 	if (r == NO_DAEMON)
-		return look_alone(args, ret, err);
+		return look_alone(args, own, ret, err);
 	if (r < 0)
 		return r;
-	if (remote_attempt(answer, &ret->own.arena, &ret->a) < 0)
+	if (remote_attempt(answer, &own->arena, ret) < 0)
 		return err_set(err, -EBADMSG, "what the daemon says of %s cannot be read",
 			       args->job_id);
-	if (read_own(args->job_id, &own, NULL) == 0)
-		ret->a.attempt_num = remote_number_here(&own, &ret->a);
+	if (read_own(args->job_id, &now, NULL) == 0)
+		ret->attempt_num = remote_number_here(&now, ret);
 	return 0;
 }
 
@@ -464,13 +441,14 @@ static bool is_gone(int error)
  * again; meanwhile our own database is, and what runs by that is waited for in any case. A job that
  * was never there is an error at once.
  */
-static enum cli_exit wait_for(const struct job_question *args, struct end *ret, struct err *err)
+static enum cli_exit wait_for(const struct job_question *args, struct attempt_list *own,
+			      struct attempt *ret, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = 500000000 };
 	uint64_t until_ns = 0;
 
 	for (;;) {
-		int r = look_for_end(args, ret, err);
+		int r = look_for_end(args, own, ret, err);
 
 		if (r == 0)
 			return CLI_DONE;
@@ -484,48 +462,42 @@ static enum cli_exit wait_for(const struct job_question *args, struct end *ret, 
 	}
 }
 
-/* What our own database knows the end of needs no daemon, who may not have heard of it. */
-static bool find_end(const struct job_question *args, struct end *ret)
-{
-	if (args->attempt == 0 || read_own(args->job_id, &ret->own, NULL) < 0)
-		return false;
-	for (size_t i = 0; i < ret->own.n; i++) {
-		ret->a = ret->own.items[i];
-		if (ret->a.attempt_num == args->attempt && u64_known(ret->a.ended_wall_ns))
-			return true;
-	}
-	return false;
-}
-
 int cli_wait(int argc, char **argv)
 {
-	CLEANUP(end_release) struct end end = { 0 };
+	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const struct attempt *recorded = NULL;
+	struct attempt end;
 	struct job_question args = JOB_QUESTION_INIT;
 	enum cli_exit status = CLI_DONE;
 	struct err err = ERR_INIT;
 	struct json j;
 
 	parse_question(&wait_argp, argc, argv, &args);
-	if (!find_end(&args, &end))
-		status = wait_for(&args, &end, &err);
+	/* what our own database knows the end of needs no daemon, which may not have it */
+	if (args.attempt > 0 && read_own(args.job_id, &own, NULL) == 0)
+		recorded = choose(&own, args.attempt);
+	if (recorded && u64_known(recorded->ended_wall_ns))
+		end = *recorded;
+	else
+		status = wait_for(&args, &own, &end, &err);
 	if (status != CLI_DONE)
 		return cli_fail(status, &err);
 	json_init(&j, &out);
 	if (args.json) {
 		json_begin_object(&j);
-		attempt_write_fields(&j, &end.a, attempt_status_name(&end.a));
+		attempt_write_fields(&j, &end, attempt_status_name(&end));
 		json_end_object(&j);
 	} else {
 		/* where there is no outcome its runner has vanished, or nobody told how it ended */
 		buf_printf(&out, "%s %s", args.job_id,
-			   end.a.outcome != OUTCOME_NONE ? outcome_name(end.a.outcome)
-			   : end.a.is_lost		 ? "lost"
-							 : "unknown");
+			   end.outcome != OUTCOME_NONE ? outcome_name(end.outcome)
+			   : end.is_lost	       ? "lost"
+						       : "unknown");
 	}
 	buf_add_char(&out, '\n');
 	status = cli_print(&out);
-	return status != CLI_DONE || end.a.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
+	return status != CLI_DONE || end.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
 }
 
 #define START_PATIENCE_NS UINT64_C(5000000000) /* a runner begins within this */
@@ -544,7 +516,6 @@ static const struct argp_option cancel_options[] = {
 
 static const struct argp cancel_argp = {
 	.options = cancel_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
 	       "All attempts of it that run are ended, and what waits of it never begins; more "
@@ -637,7 +608,7 @@ static int end_running(const struct paths *paths, const struct job_question *q, 
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const struct attempt_filter filter = { .job_id = q->job_id };
-	int r = cli_open_store(paths, &store, err), failed = 0;
+	int r = cli_open_store(paths, STORE_READ, &store, err), failed = 0;
 
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, err);
@@ -721,10 +692,10 @@ int cli_cancel(int argc, char **argv)
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	n = answer ? rpc_value_u64(rpc_value_get(answer, "attempts")) : n_alone;
+	if (args.json && answer)
+		return cli_print_answer(answer);
 	json_init(&j, &out);
-	if (args.json && answer) {
-		rpc_value_write(answer, &j);
-	} else if (args.json) { /* as a daemon answers */
+	if (args.json) { /* as a daemon answers */
 		json_begin_object(&j);
 		json_key_string(&j, "job_id", args.job_id);
 		json_key_bool(&j, "cancelling", true);

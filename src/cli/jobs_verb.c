@@ -33,7 +33,6 @@ static const struct argp_option jobs_options[] = {
 
 static const struct argp jobs_argp = {
 	.options = jobs_options,
-	.parser = cli_parse_option,
 	.doc = "Lists jobs, oldest first: how those ended that were recorded, how far those are that "
 	       "run, and which wait for their turn.",
 };
@@ -161,19 +160,6 @@ static const struct waiting *find_held(const struct listed *l, const struct atte
 	return NULL;
 }
 
-static void write_json(struct json *j, const struct attempt *a, const struct waiting *w)
-{
-	bool is_queued = w && w->is_queued;
-
-	json_begin_object(j);
-	attempt_write_fields(j, a, is_queued ? "queued" : attempt_status_name(a));
-	if (is_queued)
-		json_key_f64(j, "submitted", u64_to_seconds(w->submitted_wall_ns));
-	if (is_queued || a->is_running)
-		json_key_string(j, is_queued ? "why_queued" : "why_held", w ? w->why : NULL);
-	json_end_object(j);
-}
-
 #define USER_COLUMN 1 /* where not all jobs are one's own */
 
 static const struct table_column columns[] = {
@@ -226,10 +212,20 @@ static void add_cells(struct table *t, const struct attempt *a, const struct wai
 
 static int add_row(struct lister *out, const struct attempt *a, const struct waiting *w)
 {
-	if (out->form == LISTER_ARRAY)
-		write_json(&out->json, a, w);
-	else
+	bool is_queued = w && w->is_queued;
+	struct json *j = &out->json;
+
+	if (out->form != LISTER_ARRAY) {
 		add_cells(&out->table, a, w);
+		return lister_pass(out);
+	}
+	json_begin_object(j);
+	attempt_write_fields(j, a, is_queued ? "queued" : attempt_status_name(a));
+	if (is_queued)
+		json_key_f64(j, "submitted", u64_to_seconds(w->submitted_wall_ns));
+	if (is_queued || a->is_running)
+		json_key_string(j, is_queued ? "why_queued" : "why_held", w ? w->why : NULL);
+	json_end_object(j);
 	return lister_pass(out);
 }
 
@@ -347,7 +343,7 @@ int cli_jobs(int argc, char **argv)
 	filter.since_wall_ns = args.since_wall_ns;
 	r = read_waiting(&l, &paths);
 	if (r == 0)
-		r = cli_open_store(&paths, &store, &err);
+		r = cli_open_store(&paths, STORE_READ, &store, &err);
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &l.list, &err);
 	if (r == -ENOMEM || add_remote(&args, &l) < 0)

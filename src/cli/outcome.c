@@ -26,7 +26,6 @@ static const struct argp_option outcome_options[] = {
 
 static const struct argp outcome_argp = {
 	.options = outcome_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB success|failure|measured",
 	.doc = "Says what came of a job that has ended, where its exit status does not: one that exits "
 	       "with 0 can still be wrong. Everything that asks how jobs ended goes by it; what was "
@@ -58,7 +57,7 @@ int cli_outcome(int argc, char **argv)
 		cli_reject(argv, "--note takes at most %d bytes", NOTE_MAX_BYTES);
 	r = cli_find_paths(&paths, &err);
 	if (r == 0)
-		r = cli_open_store_to_write(&paths, &store, &err);
+		r = cli_open_store(&paths, STORE_WRITE, &store, &err);
 	verdict.outcome = args.outcome;
 	verdict.note = args.note;
 	if (r == 0 && args.outcome == OUTCOME_NONE)

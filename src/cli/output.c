@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +102,8 @@ void output_release(struct output *out)
 {
 	if (out->path_for_now)
 		unlink(out->path_for_now);
+	if (out->kept)
+		fclose(out->kept);
 	if (out->fd > STDERR_FILENO)
 		close(out->fd);
 	free(out->path_for_now);
@@ -117,12 +121,54 @@ bool output_is_terminal(const struct output *out)
 
 /* ---- writing ---- */
 
+#define PATIENCE_MS 1000
+
+/* Where there is no room for a file the writer has to wait after all. */
+static int write_or_keep(struct output *out, const char *bytes, size_t n)
+{
+	struct pollfd reader = { .fd = out->fd, .events = POLLOUT };
+
+	while (n > 0 && !out->kept) {
+		int r = poll(&reader, 1, PATIENCE_MS);
+		ssize_t written = 0;
+
+		if (r == 0)
+			break;
+		if (r > 0) /* then it takes up to PIPE_BUF bytes at once */
+			written = write(out->fd, bytes, n < PIPE_BUF ? n : PIPE_BUF);
+		if ((r < 0 || written < 0) && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		bytes += written > 0 ? written : 0;
+		n -= written > 0 ? (size_t)written : 0;
+	}
+	if (n > 0 && !out->kept)
+		out->kept = tmpfile();
+	return n > 0 ? io_write_all(out->kept ? fileno(out->kept) : out->fd, bytes, n) : 0;
+}
+
+/* However long it takes. */
+static int hand_over_kept(struct output *out)
+{
+	char bytes[FLUSH_BYTES];
+	off_t at = 0;
+	ssize_t n = 0;
+	int r = 0;
+
+	while (r == 0 && out->kept &&
+	       (n = pread(fileno(out->kept), bytes, sizeof(bytes), at)) > 0) {
+		r = io_write_all(out->fd, bytes, (size_t)n);
+		at += n;
+	}
+	return n < 0 ? -errno : r;
+}
+
 int output_flush(struct output *out)
 {
 	int r = buf_error(&out->buf);
 
 	if (r == 0)
-		r = io_write_all(out->fd, out->buf.data, out->buf.len);
+		r = (out->never_waits ? write_or_keep(out, out->buf.data, out->buf.len)
+				      : io_write_all(out->fd, out->buf.data, out->buf.len));
 	buf_reset(&out->buf);
 	return r;
 }
@@ -140,6 +186,8 @@ int output_end(struct output *out, int r, struct err *err)
 
 	if (r == 0)
 		r = output_flush(out);
+	if (r == 0)
+		r = hand_over_kept(out);
 	/* Whole on the disk before it takes the place of what was there. */
 	if (r == 0 && out->path && (fsync(out->fd) < 0 || rename(out->path_for_now, out->path) < 0))
 		r = -errno;

@@ -16,6 +16,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -29,7 +30,9 @@ struct output {
 	bool for_others;    /* set before output_open(): the file is for programs of other users */
 	char *path;	    /* NULL: not a file that gets its name at the end */
 	char *path_for_now; /* until then */
-	sigset_t held;	    /* signals that wait until nothing is left behind */
+	bool never_waits; /* set before output_open(): a slow reader gets the rest at the end… */
+	FILE *kept;	  /* …from here; NULL while it keeps up */
+	sigset_t held;	  /* signals that wait until nothing is left behind */
 };
 
 #define OUTPUT_INIT                       \

@@ -7,35 +7,18 @@
 #include "cli/cli.h"
 #include "learn/learn.h"
 
-struct patterns_args {
-	bool json;
-};
-
 static const struct argp_option patterns_options[] = {
-	CLI_OPTION("json", patterns_args, json, NULL,
+	CLI_OPTION("json", cli_flag, is_set, NULL,
 		   "Print JSON, with the correlations of the old rules"),
 	{ 0 },
 };
 
 static const struct argp patterns_argp = {
 	.options = patterns_options,
-	.parser = cli_parse_option,
 	.doc = "Lists what has been learned: what is believed, since when, on how many runs, and what "
 	       "was retired; and which anomalies come again, of which program, how often and in which "
 	       "jobs.",
 };
-
-static void write_json(const struct pattern_list *list, struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_begin_array(&j);
-	for (size_t i = 0; i < list->n; i++)
-		belief_write_json(&j, &list->items[i]);
-	json_end_array(&j);
-	buf_add_char(out, '\n');
-}
 
 static const char *moment(uint64_t wall_ns, char text[32])
 {
@@ -157,19 +140,26 @@ int cli_patterns(int argc, char **argv)
 	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct patterns_args args = { 0 };
+	struct cli_flag json = { 0 };
 	struct err err = ERR_INIT;
+	struct json j;
 	int r;
 
-	cli_parse(&patterns_argp, argc, argv, 0, &args);
+	cli_parse(&patterns_argp, argc, argv, 0, &json);
 	r = cli_open_record(NULL, &store, &err);
 	if (r == 0 && store)
 		r = store_list_patterns(store, &list, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
-	if (args.json)
-		write_json(&list, &out);
-	else
+	if (!json.is_set) {
 		write_text(&list, &out);
+		return cli_print(&out);
+	}
+	json_init(&j, &out);
+	json_begin_array(&j);
+	for (size_t i = 0; i < list.n; i++)
+		belief_write_json(&j, &list.items[i]);
+	json_end_array(&j);
+	buf_add_char(&out, '\n');
 	return cli_print(&out);
 }

@@ -28,7 +28,6 @@ static const struct argp_option phase_options[] = {
 
 static const struct argp phase_argp = {
 	.options = phase_options,
-	.parser = cli_parse_option,
 	.args_doc = "enter|exit NAME",
 	.doc = "For the commands of a job: marks that a phase of its work begins or ends.\v"
 	       "The phase is that of the process that calls this, which is a shell as a rule; for a "
@@ -107,7 +106,7 @@ static int write_to_record(const struct phase_args *args, struct err *err)
 	int r = cli_find_paths(&paths, err);
 
 	if (r == 0)
-		r = cli_open_store_to_write(&paths, &store, err);
+		r = cli_open_store(&paths, STORE_WRITE, &store, err);
 	if (r == -ENOENT)
 		return err_set(err, -ESRCH, "this is not called by a job that proctor runs");
 	if (r == 0)

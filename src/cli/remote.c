@@ -48,7 +48,7 @@ static int read_page(struct rpc_client *client, enum remote_rows rows,
 	json_end_object(&j);
 	r = rpc_client_call(client, methods[rows].method, params.data, &answer, err);
 	list = r == 0 ? rpc_value_get(answer, methods[rows].list) : NULL;
-	for (size_t i = 0; r == 0 && i < rpc_value_len(list); i++)
+	for (size_t i = 0; r == 0 && fn && i < rpc_value_len(list); i++)
 		r = fn(ctx, rpc_value_at(list, i));
 	*next = r == 0 ? rpc_value_u64(rpc_value_get(answer, "next_ns")) : U64_UNKNOWN;
 	return r;

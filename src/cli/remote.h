@@ -31,7 +31,8 @@ struct remote_question {
 /* Non-zero ends it, and is returned. */
 typedef int remote_fn(void *ctx, const struct rpc_value *row);
 
-/* Calls fn for each, oldest first. -ENOENT: no daemon is there, or it shows us no such job. */
+/* Calls fn (NULL: nothing) for each, oldest first. -ENOENT: no daemon is there, or it shows us no
+ * such job. */
 int remote_read(enum remote_rows rows, const struct remote_question *question, remote_fn *fn,
 		void *ctx, struct err *err);
 

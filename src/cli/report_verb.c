@@ -23,7 +23,6 @@ static const struct argp_option report_options[] = {
 
 static const struct argp report_argp = {
 	.options = report_options,
-	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Prints what a job used, how it ended, on what evidence, and what could not be measured.",
 };
@@ -38,7 +37,7 @@ static void catch_up(const struct paths *paths)
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
 
-	if (cli_open_store_to_write(paths, &store, &err) < 0)
+	if (cli_open_store(paths, STORE_WRITE, &store, &err) < 0)
 		return;
 	learning_catch_up(store, MAX_CAUGHT_UP, NULL, &err);
 	store_close(store); /* what is damaged in it the report tells */
@@ -88,7 +87,7 @@ int cli_report(int argc, char **argv)
 	if (r == 0)
 		catch_up(&paths);
 	if (r == 0)
-		r = cli_open_store(&paths, &store, &err);
+		r = cli_open_store(&paths, STORE_READ, &store, &err);
 	if (r == 0)
 		r = store_read_attempt(store, args.job_id, args.attempt_num, &attempt, &err);
 	if (r == 0)

@@ -36,42 +36,34 @@ struct run_args {
 	double interval_seconds; /* NaN: what the configuration says */
 	double grace_seconds, kill_after_seconds;
 	bool json, quiet, report, leave_background;
-	enum run_syscalls_how syscalls;
-	bool is_sampled;     /* and only some of them timed */
+	int syscalls;	     /* which of its words; -1: none is given */
 	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
 	bool makes_log;	     /* and says that we are to keep one */
 	struct err log_err;  /* why it could not be made */
 	const char *db_path; /* its own database, where it is our user's; NULL */
 	uint64_t submission; /* which it is; U64_UNKNOWN */
 	const char *slips;   /* of the configuration; borrowed */
-	char **command;
-	int n_command;
+	struct cli_words command;
 };
-
-/* As it is if nothing is said. */
-#define RUN_ARGS_INIT                                                                       \
-	{                                                                                   \
-		.queue_fd = -1, .submission = U64_UNKNOWN, .interval_seconds = F64_UNKNOWN, \
-		.grace_seconds = 2.0, .kill_after_seconds = 5.0                             \
-	}
 
 #define INTERVAL_MIN_SECONDS 0.1
 #define INTERVAL_MAX_SECONDS 300.0
 #define PATIENCE_MAX_SECONDS 86400.0
 
-enum run_key { KEY_SHEET = 256, KEY_SYSCALLS, KEY_OUTPUT, KEY_GRACE, KEY_KILL_AFTER };
+enum run_key { KEY_SHEET = 256, KEY_OUTPUT, KEY_GRACE, KEY_KILL_AFTER };
 
 static const struct argp_option run_argp_options[] = {
 	{ "file", 'f', "FILE", 0, "Run the sheets of a job file instead of one command", 0 },
 	{ "job", 'j', "ID", 0, "Name the job; running it again makes another attempt of it", 0 },
 	{ "sheet", KEY_SHEET, "N", 0, "Number the command as sheet N (1 if not given)", 0 },
 	{ "interval", 'i', "SECONDS", 0, "Time between two samples, 0.1 to 300 (5)", 0 },
-	{ "syscalls", KEY_SYSCALLS, "HOW", 0,
-	  "How to count system calls: auto (by eBPF where this user or a daemon of root may), ebpf, "
-	  "sampled (the same with times of one call in 16, at less cost), strace (tens of times "
-	  "slower; setuid programs get no rights, unless for root), or off. Without it a daemon "
-	  "counts them, or strace where the configuration has strace_enabled",
-	  0 },
+	CLI_CHOICE(
+		"syscalls", run_args, syscalls, "HOW",
+		"auto, ebpf, sampled, strace or off (how to count system calls: auto by eBPF where "
+		"this user or a daemon of root may; sampled is ebpf with times of one call in 16, "
+		"at less cost; strace is tens of times slower, and setuid programs get no rights, "
+		"unless for root. Without it a daemon counts them, or strace where the "
+		"configuration has strace_enabled)"),
 	CLI_OPTION("json", run_args, json, NULL,
 		   "Write the whole report as JSON to stdout at the end, behind what the command "
 		   "has printed there"),
@@ -88,6 +80,7 @@ static const struct argp_option run_argp_options[] = {
 	  0 },
 	{ "kill-after", KEY_KILL_AFTER, "TIME", 0,
 	  "From SIGTERM to SIGKILL when processes are ended, such as 30s (5s)", 0 },
+	CLI_REST(run_args, command),
 	{ 0 },
 };
 
@@ -104,39 +97,6 @@ static double parse_patience(struct argp_state *state, const char *option, const
 	return seconds;
 }
 
-static void parse_job_id(struct argp_state *state, const char *text, const char **ret)
-{
-	if (!job_id_is_valid(text))
-		cli_usage_error(
-			state,
-			"--job wants up to %d letters, digits or . _ - : / @ +, not starting with '-' or "
-			"'.', not '%s'",
-			JOB_ID_MAX, text);
-	*ret = text;
-}
-
-static void parse_syscalls(struct argp_state *state, const char *text, struct run_args *args)
-{
-	static const struct {
-		const char *name;
-		enum run_syscalls_how how;
-		bool is_sampled;
-	} rows[] = {
-		{ "auto", RUN_SYSCALLS_AUTO, false },	{ "ebpf", RUN_SYSCALLS_EBPF, false },
-		{ "sampled", RUN_SYSCALLS_EBPF, true }, { "strace", RUN_SYSCALLS_STRACE, false },
-		{ "off", RUN_SYSCALLS_OFF, false },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (strcmp(text, rows[i].name) == 0) {
-			args->syscalls = rows[i].how;
-			args->is_sampled = rows[i].is_sampled;
-			return;
-		}
-	cli_usage_error(state, "--syscalls wants auto, ebpf, sampled, strace or off, not '%s'",
-			text);
-}
-
 static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 {
 	struct run_args *args = state->input;
@@ -148,7 +108,13 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 		args->file = arg;
 		return 0;
 	case 'j':
-		parse_job_id(state, arg, &args->job_id);
+		if (!job_id_is_valid(arg))
+			cli_usage_error(
+				state,
+				"--job wants up to %d letters, digits or . _ - : / @ +, not "
+				"starting with '-' or '.', not '%s'",
+				JOB_ID_MAX, arg);
+		args->job_id = arg;
 		return 0;
 	case KEY_SHEET:
 		args->sheet_num = cli_parse_int(state, "--sheet", arg, 1, 1000000);
@@ -160,9 +126,6 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 			cli_usage_error(state, "--interval wants seconds from 0.1 to 300, not '%s'",
 					arg);
 		return 0;
-	case KEY_SYSCALLS:
-		parse_syscalls(state, arg, args);
-		return 0;
 	case KEY_OUTPUT:
 		args->output = strcmp(arg, "-") == 0 ? NULL : arg;
 		args->json = true;
@@ -173,19 +136,12 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 	case KEY_KILL_AFTER:
 		args->kill_after_seconds = parse_patience(state, "--kill-after", arg);
 		return 0;
-	case ARGP_KEY_ARG:
-		return ARGP_ERR_UNKNOWN; /* they come together */
-	case ARGP_KEY_ARGS:
-		args->command = state->argv + state->next;
-		args->n_command = state->argc - state->next;
-		return 0;
 	case ARGP_KEY_SUCCESS:
-		/* What must be said about the arguments as a whole. */
-		if (!args->file && args->n_command == 0)
+		if (!args->file && args->command.n == 0)
 			cli_usage_error(
 				state,
 				"what shall be run? proctor run -- COMMAND [ARG...], or -f FILE");
-		if (args->file && args->n_command > 0)
+		if (args->file && args->command.n > 0)
 			cli_usage_error(state, "either -f FILE or a command, not both");
 		if (args->file && args->sheet_num > 0)
 			cli_usage_error(
@@ -201,7 +157,7 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp run_argp = {
+static const struct argp run_argp = {
 	.options = run_argp_options,
 	.parser = parse_run_option,
 	.args_doc = "-- COMMAND [ARG...]\n-f FILE",
@@ -217,11 +173,6 @@ struct progress {
 	int fd;	       /* the terminal, opened anew so that nothing of ours ever waits for it; -1 */
 	unsigned rows; /* of the terminal when the line was taken; 0: not taken */
 };
-
-#define PROGRESS_INIT \
-	{             \
-		-1, 0 \
-	}
 
 #define BAR_COLUMNS 20
 #define BAR_MIN_TERMINAL 60 /* narrower terminals get the numbers alone */
@@ -317,31 +268,13 @@ static void draw(struct progress *progress, const struct run_progress *p)
 	put(progress, &out);
 }
 
-/* Gives the line back. */
-static void progress_close(struct progress *progress)
-{
-	if (progress->fd < 0)
-		return;
-	give_line_back(progress);
-	close_fd(&progress->fd);
-}
-
 /* A run_progress_fn; ctx is the struct progress. */
 static void progress_show(void *ctx, const struct run_progress *p)
 {
-	struct progress *progress = ctx;
-
-	switch (p->state) {
-	case PROGRESS_RUNNING:
-		draw(progress, p);
-		return;
-	case PROGRESS_PAUSED:
-		give_line_back(progress);
-		return;
-	case PROGRESS_FINISHED:
-		progress_close(progress);
-		return;
-	}
+	if (p->state == PROGRESS_RUNNING)
+		draw(ctx, p);
+	else
+		give_line_back(ctx);
 }
 
 #define QUEUED_MAX_BYTES (17 << 20) /* more than a daemon takes */
@@ -402,9 +335,10 @@ static int make_spec(struct run_args *args, struct job_spec *spec, struct err *e
 	int r;
 
 	if (!args->file) {
-		r = job_spec_set_command(spec, (const char *const *)args->command,
+		r = job_spec_set_command(spec, (const char *const *)args->command.items,
 					 args->sheet_num ? args->sheet_num : 1);
-		spec->job_id = args->job_id ? args->job_id : make_job_id(spec, args->command[0]);
+		spec->job_id =
+			args->job_id ? args->job_id : make_job_id(spec, args->command.items[0]);
 		return r < 0 || !spec->job_id ? err_set(err, -ENOMEM, "out of memory") : 0;
 	}
 	r = args->queue_fd >= 0 ? load_queued(args, spec, err)
@@ -431,7 +365,7 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	const struct unknown_note *note;
 	int r;
 
-	r = cli_open_store(paths, &store, err);
+	r = cli_open_store(paths, STORE_READ, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
 	/* else it is another's, or there was room for the bare end at most, and we know more */
@@ -489,8 +423,8 @@ static int run_bare(const struct run_args *args, const struct err *err)
 	if (args->file)
 		return cli_fail(CLI_FAILED, err);
 	log_error("the command runs without being profiled: %s", err->text);
-	execvp(args->command[0], args->command);
-	log_error("cannot run %s: %s", args->command[0], strerror(errno));
+	execvp(args->command.items[0], args->command.items);
+	log_error("cannot run %s: %s", args->command.items[0], strerror(errno));
 	return errno == ENOENT ? 127 : 126;
 }
 
@@ -502,8 +436,13 @@ static int run_bare(const struct run_args *args, const struct err *err)
 static int run(const struct run_args *args, struct settings *ctx, const char *why_no_db,
 	       const struct job_spec *spec, int output_fd)
 {
+	/* By the words of --syscalls, of which the third is "sampled". */
+	static const enum run_syscalls_how hows[] = { RUN_SYSCALLS_AUTO, RUN_SYSCALLS_EBPF,
+						      RUN_SYSCALLS_EBPF, RUN_SYSCALLS_STRACE,
+						      RUN_SYSCALLS_OFF };
 	CLEANUP(buf_release) struct buf command = BUF_INIT;
-	struct progress progress = PROGRESS_INIT;
+	bool is_sampled = args->syscalls == 2;
+	struct progress progress = { .fd = -1 };
 	struct run_options options = {
 		.spec = spec,
 		.command = args->file,
@@ -516,10 +455,11 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.anomaly = &ctx->config.anomaly,
 		.retention = &ctx->config.retention,
 		.reads_gpus = ctx->config.gpu_enabled,
-		.syscalls = { .how = args->syscalls,
+		.syscalls = { .how = args->syscalls < 0 ? RUN_SYSCALLS_DEFAULT
+							: hows[args->syscalls],
 			      .may_ebpf = ctx->config.ebpf_enabled && ctx->config.syscalls_enabled,
 			      .may_strace = ctx->config.strace_enabled,
-			      .time_every = args->is_sampled && ctx->config.syscalls_time_every <= 1
+			      .time_every = is_sampled && ctx->config.syscalls_time_every <= 1
 						    ? SAMPLED_TIME_EVERY
 						    : (unsigned)ctx->config.syscalls_time_every },
 		.is_submitted = args->queue_fd >= 0,
@@ -552,7 +492,8 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		status = run_bare(args, &err);
 	else
 		tell_end(args, &attempt, why_no_db ? NULL : &ctx->paths, output_fd);
-	progress_close(&progress);
+	give_line_back(&progress);
+	close_fd(&progress.fd);
 	attempt_release(&attempt);
 	return status;
 }
@@ -624,7 +565,12 @@ static int open_settings(const struct run_args *args, struct settings *ret, stru
 
 int cli_run(int argc, char **argv)
 {
-	struct run_args args = RUN_ARGS_INIT;
+	struct run_args args = { .queue_fd = -1,
+				 .submission = U64_UNKNOWN,
+				 .interval_seconds = F64_UNKNOWN,
+				 .grace_seconds = 2.0,
+				 .kill_after_seconds = 5.0,
+				 .syscalls = -1 };
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(job_spec_release) struct job_spec spec;
 	CLEANUP(buf_release) struct buf slips = BUF_INIT;

@@ -37,7 +37,6 @@ static const struct argp_option snapshot_options[] = {
 
 static const struct argp snapshot_argp = {
 	.options = snapshot_options,
-	.parser = cli_parse_option,
 	.doc = "Shows the host, each of its GPUs and the processes of running jobs now. CPU percentages "
 	       "are taken over a fifth of a second.",
 };
@@ -125,7 +124,7 @@ int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, str
 	nanosleep(&pause, NULL);
 	if (look.gpus)
 		gpus_wait(look.gpus, GPU_WAIT_MS);
-	if (cli_open_store(&ctx->paths, &store, &trouble) == -ENOENT)
+	if (cli_open_store(&ctx->paths, STORE_READ, &store, &trouble) == -ENOENT)
 		trouble.code = 0; /* nothing was ever recorded, so no job runs */
 	r = look_take(&look, store, scope, ret, &trouble, err);
 	if (trouble.code)
@@ -143,13 +142,9 @@ static int by_rss(const void *a, const void *b)
 {
 	const struct proc_sample *x = *(const struct proc_sample *const *)a;
 	const struct proc_sample *y = *(const struct proc_sample *const *)b;
-	/* unknown sorts last */
-	uint64_t rx = u64_known(x->rss_bytes) ? x->rss_bytes : 0;
-	uint64_t ry = u64_known(y->rss_bytes) ? y->rss_bytes : 0;
 
-	if (rx != ry)
-		return rx < ry ? 1 : -1;
-	return COMPARE(x->key.pid, y->key.pid);
+	/* unknown is the largest number, and one more is 0: it sorts last */
+	return COMPARE(y->rss_bytes + 1, x->rss_bytes + 1) ?: COMPARE(x->key.pid, y->key.pid);
 }
 
 /* "memory 3 GB of 16 GB used, 12 GB available; load 0.10 0.20 0.30; 312 processes; 2 jobs running"

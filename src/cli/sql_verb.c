@@ -1,76 +1,18 @@
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
-#include "report/doc/doc.h"
-
-/* ---- standard output that does not keep its writer waiting ---- */
-
-struct outflow {
-	FILE *kept; /* NULL while the reader keeps up */
-};
-
-#define PATIENCE_MS 1000
-
-/*
- * A negative errno; -EPIPE: the reader is gone. Where there is no room for a file the writer has to
- * wait after all.
- */
-static int outflow_write(struct outflow *flow, const char *bytes, size_t n)
-{
-	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
-
-	while (n > 0 && !flow->kept) {
-		int r = poll(&out, 1, PATIENCE_MS);
-		ssize_t written = 0;
-
-		if (r == 0)
-			break;
-		if (r > 0) /* then it takes up to PIPE_BUF bytes at once */
-			written = write(STDOUT_FILENO, bytes, n < PIPE_BUF ? n : PIPE_BUF);
-		if ((r < 0 || written < 0) && errno != EINTR && errno != EAGAIN)
-			return -errno;
-		bytes += written > 0 ? written : 0;
-		n -= written > 0 ? (size_t)written : 0;
-	}
-	if (n > 0 && !flow->kept)
-		flow->kept = tmpfile();
-	return n > 0 ? io_write_all(flow->kept ? fileno(flow->kept) : STDOUT_FILENO, bytes, n) : 0;
-}
-
-/* Hands over what was kept, however long it takes. */
-static int outflow_finish(struct outflow *flow)
-{
-	char bytes[65536];
-	off_t at = 0;
-
-	while (flow->kept) {
-		ssize_t n = pread(fileno(flow->kept), bytes, sizeof(bytes), at);
-		int r;
-
-		if (n <= 0)
-			return n < 0 ? -errno : 0;
-		r = io_write_all(STDOUT_FILENO, bytes, (size_t)n);
-		if (r < 0)
-			return r;
-		at += n;
-	}
-	return 0;
-}
+#include "cli/output.h"
 
 /*
  * ---- rows as text for people, JSON or CSV ----
@@ -80,43 +22,18 @@ static int outflow_finish(struct outflow *flow)
  * "-", null and nothing; bytes are hexadecimal.
  */
 
-enum sql_format { SQL_AS_TEXT, SQL_AS_JSON, SQL_AS_CSV };
-
 struct sql_printer {
-	enum sql_format format;
-	bool has_header;
-	struct buf out;
-	struct json json;
-	struct outflow flow;
-	struct table table;
-	struct table_column
-		*columns; /* of it: numbers to the right, unless there are words among them */
+	struct lister lister;	      /* LISTER_BARE: CSV */
+	struct table_column *columns; /* of its table: numbers to the right, unless there are words
+					 among them */
 	bool *has_words;
-	size_t n_rows;
 };
-
-#define FLUSH_BYTES 65536
-#define SETTLE_ROWS 200	       /* so many are looked at for their widths… */
-#define SETTLE_BYTES (1 << 20) /* …or so much text */
 
 static void sql_printer_release(struct sql_printer *p)
 {
-	buf_release(&p->out);
-	table_release(&p->table);
-	if (p->flow.kept)
-		fclose(p->flow.kept);
+	lister_release(&p->lister);
 	free(p->columns);
 	free(p->has_words);
-}
-
-static int flush(struct sql_printer *p, struct err *err)
-{
-	int r = buf_error(&p->out);
-
-	if (r == 0)
-		r = outflow_write(&p->flow, p->out.data, p->out.len);
-	buf_reset(&p->out);
-	return r < 0 ? err_set(err, r, "cannot write the output: %s", strerror(-r)) : 0;
 }
 
 static void add_hex(struct buf *out, const struct sql_value *v)
@@ -210,66 +127,63 @@ static void add_value(struct buf *out, const struct sql_value *v, bool is_csv)
 static int sql_printer_begin(struct sql_printer *p, const struct store_sql *sql, struct err *err)
 {
 	const size_t n_columns = store_sql_columns(sql);
+	struct lister *l = &p->lister;
+	const bool has_heading = l->form == LISTER_BARE && !l->table.hides_titles && n_columns > 0;
 
 	p->columns = calloc(n_columns + 1, sizeof(*p->columns));
 	p->has_words = calloc(n_columns + 1, sizeof(*p->has_words));
 	if (!p->columns || !p->has_words)
 		return err_set(err, -ENOMEM, "no memory left to print a row");
-	p->table.columns = p->columns;
-	p->table.n_columns = n_columns;
-	p->table.hides_titles = !p->has_header;
-	json_init(&p->json, &p->out);
-	if (p->format == SQL_AS_JSON)
-		json_begin_array(&p->json);
+	l->table.columns = p->columns;
+	l->table.n_columns = n_columns;
 	for (size_t i = 0; i < n_columns; i++) {
 		const char *name = store_sql_name(sql, i);
 
 		p->columns[i].title = name;
-
-		for (size_t k = 0; p->format == SQL_AS_JSON && k < i; k++)
+		for (size_t k = 0; l->form == LISTER_ARRAY && k < i; k++)
 			if (strcmp(name, store_sql_name(sql, k)) == 0)
 				return err_set(err, -EINVAL,
 					       "two columns are called %s: as JSON each needs a "
 					       "name of its own (\"… AS name\")",
 					       name);
-		if (p->format == SQL_AS_CSV && p->has_header) {
-			buf_add_str(&p->out, i > 0 ? "," : "");
-			add_csv_text(&p->out, name, strlen(name));
+		if (has_heading) {
+			buf_add_str(&l->out.buf, i > 0 ? "," : "");
+			add_csv_text(&l->out.buf, name, strlen(name));
 		}
 	}
-	if (p->format == SQL_AS_CSV && p->has_header && n_columns > 0)
-		buf_add_char(&p->out, '\n');
+	if (has_heading)
+		buf_add_char(&l->out.buf, '\n');
 	return 0;
 }
 
-static int sql_printer_add_row(struct sql_printer *p, const struct store_sql *sql, struct err *err)
+static int sql_printer_add_row(struct sql_printer *p, const struct store_sql *sql)
 {
-	if (p->format == SQL_AS_JSON)
-		json_begin_object(&p->json);
-	for (size_t i = 0; i < p->table.n_columns; i++) {
+	struct lister *l = &p->lister;
+
+	if (l->form == LISTER_ARRAY)
+		json_begin_object(&l->json);
+	for (size_t i = 0; i < l->table.n_columns; i++) {
 		struct sql_value v = store_sql_value(sql, i);
 
-		if (p->format == SQL_AS_JSON) {
-			json_key(&p->json, store_sql_name(sql, i));
-			add_json_value(&p->json, &v);
-		} else if (p->format == SQL_AS_CSV) {
-			buf_add_str(&p->out, i > 0 ? "," : "");
-			add_value(&p->out, &v, true);
+		if (l->form == LISTER_ARRAY) {
+			json_key(&l->json, store_sql_name(sql, i));
+			add_json_value(&l->json, &v);
+		} else if (l->form == LISTER_BARE) {
+			buf_add_str(&l->out.buf, i > 0 ? "," : "");
+			add_value(&l->out.buf, &v, true);
 		} else {
 			p->has_words[i] |= v.type == SQL_TEXT || v.type == SQL_BLOB;
-			if (!p->table.widths &&
+			if (!l->table.widths &&
 			    (v.type == SQL_INTEGER || v.type == SQL_REAL || p->has_words[i]))
 				p->columns[i].kind = p->has_words[i] ? COLUMN_LEFT : COLUMN_RIGHT;
-			add_value(table_cell(&p->table), &v, false);
+			add_value(table_cell(&l->table), &v, false);
 		}
 	}
-	if (p->format == SQL_AS_JSON)
-		json_end_object(&p->json);
-	else if (p->format == SQL_AS_CSV)
-		buf_add_char(&p->out, '\n');
-	else if (p->table.widths || ++p->n_rows >= SETTLE_ROWS || p->table.text.len > SETTLE_BYTES)
-		table_print(&p->table, &p->out);
-	return p->out.len > FLUSH_BYTES ? flush(p, err) : 0;
+	if (l->form == LISTER_ARRAY)
+		json_end_object(&l->json);
+	else if (l->form == LISTER_BARE)
+		buf_add_char(&l->out.buf, '\n');
+	return lister_pass(l);
 }
 
 /* ---- the verb ---- */
@@ -292,7 +206,6 @@ static const struct argp_option sql_options[] = {
 
 static const struct argp sql_argp = {
 	.options = sql_options,
-	.parser = cli_parse_option,
 	.args_doc = "'SELECT …'",
 	.doc = "Asks the record in SQL. The statement only reads; - reads it from stdin. "
 	       "--schema tells which tables there are.",
@@ -402,18 +315,15 @@ static int print_rows(struct store *store, const char *statement, struct sql_pri
 	int r = store_sql_open(store, statement, was_interrupted, NULL, &sql, err);
 
 	if (r == 0)
+		r = lister_open(&p->lister, err);
+	if (r == 0)
 		r = sql_printer_begin(p, sql, err);
 	while (r == 0 && (r = store_sql_next(sql, err)) > 0)
-		r = sql_printer_add_row(p, sql, err);
-	if (r < 0)
-		return r;
-	if (p->format == SQL_AS_JSON) {
-		json_end_array(&p->json);
-		buf_add_char(&p->out, '\n');
-	} else if (p->format == SQL_AS_TEXT) {
-		table_print(&p->table, &p->out);
-	}
-	return flush(p, err);
+		r = sql_printer_add_row(p, sql);
+	if (r == 0 && p->lister.form == LISTER_TABLE)
+		table_print(&p->lister.table,
+			    &p->lister.out.buf); /* the titles, without a row too */
+	return r;
 }
 
 /* Ctrl-C is not held back where it is ignored, as in the background of a script: it would count. */
@@ -423,12 +333,11 @@ static int ask(const struct sql_args *args, struct err *err)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(sql_printer_release)
 	struct sql_printer printer = {
-		.format = args->json  ? SQL_AS_JSON
-			  : args->csv ? SQL_AS_CSV
-				      : SQL_AS_TEXT,
-		.has_header = !args->no_header,
-		.out = BUF_INIT,
-		.table = { .text = BUF_INIT },
+		.lister = { .form = args->json	? LISTER_ARRAY
+				    : args->csv ? LISTER_BARE
+						: LISTER_TABLE,
+			    .out = OUTPUT_INIT,
+			    .table = { .text = BUF_INIT, .hides_titles = args->no_header } },
 	};
 	bool is_from_stdin = strcmp(args->statement, "-") == 0;
 	sigset_t interrupts, before;
@@ -439,27 +348,26 @@ static int ask(const struct sql_args *args, struct err *err)
 	if (r == 0)
 		r = cli_find_paths_to_read(&paths, err);
 	if (r == 0)
-		r = cli_open_store(&paths, &store, err);
+		r = cli_open_store(&paths, STORE_READ, &store, err);
 	if (r < 0)
-		return r;
-	signal(SIGPIPE, SIG_IGN);
+		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, err);
+	printer.lister.out.never_waits = true; /* else a slow reader would hold up the database */
 	sigemptyset(&interrupts);
 	if (sigaction(SIGINT, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 		sigaddset(&interrupts, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupts, &before);
 	r = print_rows(store, is_from_stdin ? text.data : args->statement, &printer, err);
-	if (r < 0)
-		return r;
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	r = outflow_finish(&printer.flow);
-	return r < 0 ? err_set(err, r, "cannot write the output: %s", strerror(-r)) : 0;
+	if (r == -EINVAL)
+		return cli_fail(CLI_USAGE, err);
+	if (r == 0)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	return lister_end(&printer.lister, r, NULL, err);
 }
 
 int cli_sql(int argc, char **argv)
 {
 	struct sql_args args = { 0 };
 	struct err err = ERR_INIT;
-	int r;
 
 	cli_parse(&sql_argp, argc, argv, 0, &args);
 	if (args.json && args.csv)
@@ -470,12 +378,5 @@ int cli_sql(int argc, char **argv)
 		cli_reject(argv, "--schema stands alone, or with --json");
 	if (!args.schema && !args.statement)
 		cli_reject(argv, "which statement? 'SELECT …', or - to read it from stdin");
-	if (args.schema)
-		return print_schema(args.json);
-	r = ask(&args, &err);
-	if (r == -EPIPE) /* a reader that has seen enough, as in "| head", is no news */
-		return CLI_FAILED;
-	if (r < 0)
-		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
-	return CLI_DONE;
+	return args.schema ? print_schema(args.json) : ask(&args, &err);
 }

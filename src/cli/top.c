@@ -105,7 +105,6 @@ static const struct argp top_argp = {
 struct player {
 	const char *job_id;
 	struct output out;
-	struct err *err;
 };
 
 /* As a stream of now has it: of one job the others are left out. */
@@ -129,7 +128,7 @@ static int play_item(void *ctx, const struct records_item *item)
 
 static int replay_json(struct store *store, const struct records_filter *filter, struct err *err)
 {
-	struct player p = { .job_id = filter->job_id, .out = OUTPUT_INIT, .err = err };
+	struct player p = { .job_id = filter->job_id, .out = OUTPUT_INIT };
 	struct records *records = records_new(store, filter);
 	int r = records ? output_open(&p.out, NULL, err) : err_set(err, -ENOMEM, "out of memory");
 
@@ -161,11 +160,6 @@ static void say_waiting(struct stream *s, const char *whence)
 		log_warning("waiting for snapshots of job %s, %s", s->job_id, whence);
 	else
 		log_warning("waiting for snapshots %s", whence);
-}
-
-static bool is_watched(void)
-{
-	return isatty(STDERR_FILENO);
 }
 
 /* ---- of one job ---- */
@@ -259,17 +253,6 @@ static int on_stream_snapshot(void *ctx, struct json_cursor *data)
 	return s->r < 0 ? 1 : 0;
 }
 
-static int listen_to(struct stream *s, struct rpc_client *client, struct err *err)
-{
-	int r = rpc_client_listen(client, is_watched() ? 0 : PATIENCE_MS, err);
-
-	if (r != -ETIMEDOUT)
-		return r;
-	*err = (struct err)ERR_INIT;
-	say_waiting(s, "which the daemon makes");
-	return rpc_client_listen(client, RPC_FOREVER, err);
-}
-
 static int follow_daemon(struct stream *s, struct err *err)
 {
 	const struct rpc_client_options options = {
@@ -284,45 +267,46 @@ static int follow_daemon(struct stream *s, struct err *err)
 	if (r == 0)
 		r = rpc_client_call(client, "daemon.top.stream", NULL, NULL, err);
 	if (r == 0)
-		r = listen_to(s, client, err);
+		r = rpc_client_listen(client, isatty(STDERR_FILENO) ? 0 : PATIENCE_MS, err);
+	if (r == -ETIMEDOUT) {
+		*err = (struct err)ERR_INIT;
+		say_waiting(s, "which the daemon makes");
+		r = rpc_client_listen(client, RPC_FOREVER, err);
+	}
 	rpc_client_close(client);
 	return r > 0 ? s->r : r;
 }
 
 /* ---- by ourselves ---- */
 
-static int print_look(struct stream *s, const struct snapshot *snap)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &text);
-	snapshot_write_json(&j, snap, SNAPSHOT_JOBS);
-	if (buf_error(&text) == 0)
-		take_text(s, text.data, text.len);
-	return output_flush(&s->out);
-}
-
 static int follow_looks(struct stream *s, const struct settings *ctx, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(snapshot_release) struct snapshot snap;
 	CLEANUP(look_close) struct look look = { .root_fd = -1 };
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct look_options options = { .mask = ctx->mask,
 					      .reads_gpus = ctx->config.gpu_enabled,
 					      .interval_seconds = ctx->config.interval_seconds };
 	const uint64_t pause_ns = (uint64_t)(ctx->config.interval_seconds * 1e9);
 	int r = look_open(&look, &options, err);
+	struct json j;
 
 	snapshot_init(&snap);
 	while (r == 0) {
 		if (store)
 			store_take_in(store, NULL);
 		else
-			cli_open_store(&ctx->paths, &store, NULL);
+			cli_open_store(&ctx->paths, STORE_READ, &store, NULL);
 		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, NULL, err);
-		if (r == 0)
-			r = print_look(s, &snap);
+		if (r < 0)
+			break;
+		buf_reset(&text);
+		json_init(&j, &text);
+		snapshot_write_json(&j, &snap, SNAPSHOT_JOBS);
+		if (buf_error(&text) == 0)
+			take_text(s, text.data, text.len);
+		r = output_flush(&s->out);
 		say_waiting(s, "which no run brings yet, and no daemon runs");
 		nanosleep(&(struct timespec){ .tv_sec = (time_t)(pause_ns / 1000000000),
 					      .tv_nsec = (long)(pause_ns % 1000000000) },
@@ -360,31 +344,26 @@ static int open_for_user(struct store **ret, struct err *err)
 	return cli_open_record(NULL, ret, err);
 }
 
-/* Takes keys as they are pressed; those of before are not meant for what is said now. */
-static void take_single_keys(struct termios *ret_before)
+/* Takes keys as they are pressed; those of before are not meant for what is shown now, nor is the
+ * rest of a longer sequence. Without a terminal there are no keys either. */
+static void wait_to_go_back(void)
 {
-	struct termios modes;
+	struct termios before = { 0 }, modes;
+	bool has_modes = tcgetattr(STDIN_FILENO, &before) == 0;
+	char key;
 
-	if (tcgetattr(STDIN_FILENO, ret_before) < 0)
-		return; /* no terminal: there are no keys either */
-	modes = *ret_before;
+	modes = before;
 	modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	modes.c_cc[VMIN] = 1;
 	modes.c_cc[VTIME] = 0;
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
-}
-
-static void wait_to_go_back(void)
-{
-	struct termios before = { 0 };
-	char key;
-
-	take_single_keys(&before);
+	if (has_modes)
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
 	fprintf(stderr, "proctor: press Enter, Esc or q to go back");
 	while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &key, 1)) == 1 &&
 	       !(key == '\n' || key == '\r' || key == '\033' || key == 'q'))
 		;
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* without the rest of a longer sequence */
+	if (has_modes)
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 }
 
 /* What it wrote stays on the screen until it was read. */

@@ -38,7 +38,6 @@ static const struct argp_option trace_options[] = {
 
 static const struct argp trace_argp = {
 	.options = trace_options,
-	.parser = cli_parse_option,
 	.args_doc = "PID",
 	.doc = "Writes every system call of a process, its threads and the children that it starts, "
 	       "with the time, through strace. The process is tens of times slower meanwhile; it is "

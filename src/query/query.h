@@ -185,6 +185,9 @@ void recorded_hide_host(struct episode *e);
  * once (rank_memory.h). It is computed from the samples, so nothing is stored twice. Of several
  * sheets with ranks, and of several tries of a sheet, the last one counts: rank 3 of one has
  * nothing to do with rank 3 of another.
+ *
+ * "srun proctor run --job X" makes each rank an attempt of its own. These are joined: attempts of
+ * the job and user that ran at the same time, each with one other rank of as many.
  */
 
 /* One rank at one tick. */
@@ -210,7 +213,9 @@ struct recorded_rank {
 };
 
 struct recorded_ranks {
-	const struct attempt *a;   /* borrowed */
+	const struct attempt *a; /* borrowed; with the processes and phases of the joined ones */
+	struct attempt *joined;	 /* attempts of the other ranks */
+	size_t n_joined;
 	struct rank_point *points; /* by rank, then time */
 	size_t n_points, cap;
 	struct recorded_rank *ranks; /* by rank */

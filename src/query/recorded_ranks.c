@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
 #include "model/rank_memory.h"
 
@@ -15,10 +17,106 @@
 
 void recorded_ranks_release(struct recorded_ranks *r)
 {
+	for (size_t i = 0; i < r->n_joined; i++)
+		attempt_release(&r->joined[i]);
+	free(r->joined);
 	free(r->points);
 	free(r->ranks);
 	arena_release(&r->arena);
 	*r = (struct recorded_ranks){ .arena = ARENA_INIT };
+}
+
+/* ---- ranks that have a runner each ---- */
+
+/* Of how many it is the only one here; 0: there are several here, or none. */
+static int find_only_rank(const struct attempt *a, int *ret_rank)
+{
+	int world_size = 0;
+
+	*ret_rank = RANK_NONE;
+	for (size_t i = 0; i < a->n_processes; i++) {
+		const struct proc_record *p = &a->processes[i];
+
+		if (p->rank != RANK_NONE && *ret_rank != RANK_NONE && p->rank != *ret_rank)
+			return 0;
+		if (p->rank != RANK_NONE && p->world_size > world_size)
+			world_size = p->world_size;
+		*ret_rank = p->rank != RANK_NONE ? p->rank : *ret_rank;
+	}
+	return world_size > 1 ? world_size : 0;
+}
+
+/* Of two that have one rank the record cannot tell which belongs to this launch: none is joined. */
+static int join_others(struct store *store, struct recorded_ranks *r, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	CLEANUP(map_release) struct map ranks = MAP_INIT;
+	const struct attempt_filter filter = { .job_id = r->a->job_id,
+					       .since_wall_ns = r->a->started_wall_ns,
+					       .uid = &r->a->uid };
+	int rank, world_size = find_only_rank(r->a, &rank);
+	int result = world_size ? store_list_attempts(store, &filter, &list, err) : 0;
+	bool is_clear = true;
+
+	r->joined = world_size ? calloc(list.n + 1, sizeof(*r->joined)) : NULL;
+	if (result < 0 || !r->joined)
+		return result < 0 || !world_size ? result : -ENOMEM;
+	(void)map_put(&ranks, (uint64_t)rank, 1);
+	for (size_t i = 0; result == 0 && i < list.n; i++) {
+		const struct attempt *listed = &list.items[i];
+		struct attempt *b = &r->joined[r->n_joined];
+
+		if (listed->attempt_num == r->a->attempt_num ||
+		    listed->started_wall_ns > r->a->ended_wall_ns)
+			continue;
+		attempt_init(b);
+		result = store_read_attempt(store, listed->job_id, listed->attempt_num, b, err);
+		if (result < 0 || find_only_rank(b, &rank) != world_size) {
+			attempt_release(b);
+			continue;
+		}
+		r->n_joined++;
+		is_clear &= !map_get(&ranks, (uint64_t)rank, NULL);
+		result = map_put(&ranks, (uint64_t)rank, 1);
+	}
+	while (!is_clear && r->n_joined > 0)
+		attempt_release(&r->joined[--r->n_joined]);
+	return result;
+}
+
+/* The attempt as it is with the joined ones; its lists are in the arena. */
+static int make_whole(struct recorded_ranks *r)
+{
+	struct attempt *whole = arena_memdup(&r->arena, r->a, sizeof(*r->a));
+	size_t n_processes = r->a->n_processes, n_phases = r->a->n_phases;
+
+	for (size_t i = 0; i < r->n_joined; i++) {
+		n_processes += r->joined[i].n_processes;
+		n_phases += r->joined[i].n_phases;
+	}
+	if (!whole)
+		return -ENOMEM;
+	whole->processes = arena_alloc(&r->arena, (n_processes + 1) * sizeof(*whole->processes));
+	whole->phases = arena_alloc(&r->arena, (n_phases + 1) * sizeof(*whole->phases));
+	if (!whole->processes || !whole->phases)
+		return -ENOMEM;
+	whole->n_processes = whole->n_phases = 0;
+	for (size_t i = 0; i <= r->n_joined; i++) {
+		const struct attempt *from = i < r->n_joined ? &r->joined[i] : r->a;
+
+		for (size_t k = 0; k < from->n_processes; k++)
+			whole->processes[whole->n_processes++] = from->processes[k];
+		for (size_t k = 0; k < from->n_phases; k++)
+			whole->phases[whole->n_phases++] = from->phases[k];
+		whole->started_wall_ns = from->started_wall_ns < whole->started_wall_ns
+						 ? from->started_wall_ns
+						 : whole->started_wall_ns;
+		whole->ended_wall_ns = from->ended_wall_ns > whole->ended_wall_ns
+					       ? from->ended_wall_ns
+					       : whole->ended_wall_ns;
+	}
+	r->a = whole;
+	return 0;
 }
 
 /* ---- reading ---- */
@@ -45,13 +143,22 @@ static int add_point(void *ctx, const struct rank_holding *h)
 	return 0;
 }
 
+static bool is_of(const struct recorded_ranks *r, int attempt_num)
+{
+	bool is_own = attempt_num == r->a->attempt_num;
+
+	for (size_t i = 0; !is_own && i < r->n_joined; i++)
+		is_own = attempt_num == r->joined[i].attempt_num;
+	return is_own;
+}
+
 /* Rows come tick by tick. */
 static int on_sample(void *ctx, const struct history_row *row)
 {
 	struct gathering *g = ctx;
 	int r = 0;
 
-	if (row->attempt_num != g->ranks->a->attempt_num || row->sample.rank == RANK_NONE)
+	if (row->sample.rank == RANK_NONE || !is_of(g->ranks, row->attempt_num))
 		return 0;
 	if (row->wall_ns != g->wall_ns)
 		r = rank_memory_end_tick(&g->memory, add_point, g);
@@ -272,8 +379,12 @@ int recorded_ranks_read(struct store *store, const struct attempt *a, struct rec
 			struct err *err)
 {
 	CLEANUP(recorded_ranks_release) struct recorded_ranks r = { .a = a, .arena = ARENA_INIT };
-	int result = read_points(store, &r, err);
+	int result = join_others(store, &r, err);
 
+	if (result == 0 && r.n_joined > 0)
+		result = make_whole(&r);
+	if (result == 0)
+		result = read_points(store, &r, err);
 	if (result == 0) {
 		keep_wanted(&r);
 		result = list_ranks(&r);

@@ -89,8 +89,10 @@ static void note_elsewhere(struct run *run)
 	size_t n;
 	const struct proc_record *processes = tally_processes(run->tally, &n);
 
-	for (size_t i = 0; !why && i < a->n_sheets; i++)
-		why = sources_work_elsewhere(a->sheets[i].command);
+	for (size_t i = 0; !why && i < a->n_sheets; i++) /* not of one that could not be started */
+		why = a->sheets[i].status.exit_code == 126 || a->sheets[i].status.exit_code == 127
+			      ? NULL
+			      : sources_work_elsewhere(a->sheets[i].command);
 	for (size_t i = 0; !why && processes && i < n; i++)
 		why = sources_work_elsewhere(processes[i].command);
 	if (why)

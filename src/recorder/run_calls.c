@@ -90,7 +90,8 @@ void run_counting_open(struct run *run)
 	}
 	open_own(run);
 	run->job.keeps_calls = c->is_own;
-	c->asks_daemon = o->how != RUN_SYSCALLS_STRACE && !c->ebpf;
+	c->asks_daemon = o->how == RUN_SYSCALLS_AUTO ||
+			 (o->how != RUN_SYSCALLS_STRACE && !c->ebpf);
 	if (!c->asks_daemon)
 		warn_uncounted(run);
 }
@@ -118,7 +119,8 @@ void run_counting_close(struct run *run)
  * and has what it needs loaded. */
 static void ask_daemon(struct run *run)
 {
-	bool may_be_own = run->options->is_submitted && !run->options->is_for_other;
+	bool may_be_own = run->options->syscalls.how == RUN_SYSCALLS_AUTO ||
+			  (run->options->is_submitted && !run->options->is_for_other);
 	struct run_counting *c = &run->counting;
 	struct err err = ERR_INIT, why = c->err;
 

@@ -336,7 +336,7 @@ static void draw_sorts(const struct scene *s, const struct area *a)
 
 	for (int i = 0; i < SORTS; i++)
 		x = area_printf(a, x + 1, 0, i == (int)s->menu_at ? STYLE_BOLD : STYLE_DIM,
-				i == (int)s->menu_at ? "[%s]" : " %s ", sort_name((enum sort)i));
+				i == (int)s->menu_at ? "[%s]" : " %s ", sort_names[i]);
 	area_put(a, x + 2, 0, STYLE_DIM, "← → Enter");
 }
 

@@ -89,22 +89,24 @@ static bool is_local_time(uint64_t wall_ns, struct tm *ret)
 	return u64_known(wall_ns) && localtime_r(&seconds, ret);
 }
 
-const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+static const char *draw_local(uint64_t wall_ns, bool has_day, char room[DRAW_NUMBER_BYTES])
 {
 	struct tm tm;
 
-	if (!is_local_time(wall_ns, &tm) || strftime(room, DRAW_NUMBER_BYTES, "%T", &tm) == 0)
+	if (!is_local_time(wall_ns, &tm) ||
+	    strftime(room, DRAW_NUMBER_BYTES, has_day ? "%F %T" : "%T", &tm) == 0)
 		return unknown(room);
 	return room;
 }
 
+const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+{
+	return draw_local(wall_ns, false, room);
+}
+
 const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
 {
-	struct tm tm;
-
-	if (!is_local_time(wall_ns, &tm) || strftime(room, DRAW_NUMBER_BYTES, "%F %T", &tm) == 0)
-		return unknown(room);
-	return room;
+	return draw_local(wall_ns, true, room);
 }
 
 const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])

@@ -15,8 +15,15 @@
 
 /* ---- events as JSON ---- */
 
-uint64_t feed_time_ns(double seconds)
+const char *feed_text(const struct rpc_value *v, const char *key)
 {
+	return rpc_value_string(rpc_value_get(v, key));
+}
+
+uint64_t feed_time(const struct rpc_value *v, const char *key)
+{
+	double seconds = rpc_value_f64(rpc_value_get(v, key));
+
 	return seconds > 0 && seconds < 1e10 ? (uint64_t)(seconds * 1e9) : U64_UNKNOWN;
 }
 
@@ -30,16 +37,6 @@ int feed_number(const struct rpc_value *v, const char *key)
 bool feed_is_anomaly(const char *topic)
 {
 	return strncmp(topic, "monitor.", 8) == 0;
-}
-
-static const char *text_of(const struct rpc_value *data, const char *key)
-{
-	return rpc_value_string(rpc_value_get(data, key));
-}
-
-static uint64_t time_of(const struct rpc_value *data, const char *key)
-{
-	return feed_time_ns(rpc_value_f64(rpc_value_get(data, key)));
 }
 
 static enum event_kind kind_of(const char *topic, const struct rpc_value *data)
@@ -65,16 +62,16 @@ static enum event_kind kind_of(const char *topic, const struct rpc_value *data)
  * be no room for more. */
 static void describe_anomaly(struct buf *out, const struct rpc_value *data)
 {
-	const char *change = text_of(data, "change"), *text = text_of(data, "description");
-	const char *type = text_of(data, "anomaly_type");
+	const char *change = feed_text(data, "change"), *text = feed_text(data, "description");
+	const char *type = feed_text(data, "anomaly_type");
 
 	if (change && strcmp(change, "began") != 0)
 		buf_printf(out, "%s: ", change);
 	buf_printf(out, "%s (%s", text && text[0] ? text : "anomaly", type ? type : "-");
-	if (text_of(data, "severity"))
-		buf_printf(out, ", %s", text_of(data, "severity"));
-	if (text_of(data, "job_id"))
-		buf_printf(out, ", of %s", text_of(data, "job_id"));
+	if (feed_text(data, "severity"))
+		buf_printf(out, ", %s", feed_text(data, "severity"));
+	if (feed_text(data, "job_id"))
+		buf_printf(out, ", of %s", feed_text(data, "job_id"));
 	buf_add_char(out, ')');
 }
 
@@ -92,11 +89,11 @@ static void describe(struct buf *out, const char *topic, const struct rpc_value 
 		{ "reason", ": ", false },	    { "description", ": ", false },
 		{ "details", ": ", false },
 	};
-	const char *reason = text_of(data, "reason");
+	const char *reason = feed_text(data, "reason");
 
 	buf_add_str(out, topic);
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		const char *text = text_of(data, members[i].key);
+		const char *text = feed_text(data, members[i].key);
 		uint64_t number = rpc_value_u64(rpc_value_get(data, members[i].key));
 
 		if (reason && reason[0] && members[i].is_in_reason)
@@ -108,19 +105,20 @@ static void describe(struct buf *out, const char *topic, const struct rpc_value 
 		if (strcmp(members[i].key, "job_id") == 0)
 			*ret_which_at = out->len;
 	}
-	if (strncmp(topic, "phase.", 6) == 0 && text_of(data, "name"))
-		buf_printf(out, ": %s", text_of(data, "name"));
+	if (strncmp(topic, "phase.", 6) == 0 && feed_text(data, "name"))
+		buf_printf(out, ": %s", feed_text(data, "name"));
 }
 
 /* What an anomaly is about is flagged from when it began until it is over. */
 static void set_flag(struct scene *s, const struct scene_event *event, const struct rpc_value *data)
 {
-	const char *episode = text_of(data, "episode"), *description = text_of(data, "description");
-	const char *type = text_of(data, "anomaly_type"), *severity = text_of(data, "severity");
-	uint64_t peak_ns = time_of(data, "peak");
+	const char *episode = feed_text(data, "episode"),
+		   *description = feed_text(data, "description");
+	const char *type = feed_text(data, "anomaly_type"), *severity = feed_text(data, "severity");
+	uint64_t peak_ns = feed_time(data, "peak");
 	struct scene_flag flag = {
-		.began_ns = time_of(data, "began"),
-		.ended_ns = time_of(data, "ended"),
+		.began_ns = feed_time(data, "began"),
+		.ended_ns = feed_time(data, "ended"),
 		.told_ns = u64_known(peak_ns) ? peak_ns : event->wall_ns, /* the text is of then */
 		.process = event->process,
 		.job = event->job,
@@ -152,7 +150,7 @@ void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
 	CLEANUP(buf_release) struct buf all = BUF_INIT;
 	const struct proc_key key = { (pid_t)rpc_value_i64(rpc_value_get(data, "pid"), 0),
 				      rpc_value_u64(rpc_value_get(data, "start_ticks")) };
-	const char *job_id = text_of(data, "job_id");
+	const char *job_id = feed_text(data, "job_id");
 	int sheet_num = feed_number(data, "sheet_num");
 	struct scene_event event = {
 		.wall_ns = wall_ns,
@@ -169,7 +167,7 @@ void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
 			outline_key_of_sheet(job_id, feed_number(data, "attempt"), sheet_num);
 
 		scene_set_start(s, sheet, wall_ns);
-		scene_name_sheet(s, sheet, text_of(data, "name"));
+		scene_name_sheet(s, sheet, feed_text(data, "name"));
 	}
 	if (event.kind == EVENT_KIND_ANOMALY) {
 		set_flag(s, &event, data);
@@ -223,7 +221,7 @@ void feed_add_item(struct scene *s, const struct records_item *item)
 		records_write_json(&all, item);
 		if (buf_error(&all) == 0 &&
 		    rpc_value_parse(all.data, all.len, &limits, &data, NULL) == 0)
-			feed_add_event(s, text_of(data, "event"), item->wall_ns, data, false);
+			feed_add_event(s, feed_text(data, "event"), item->wall_ns, data, false);
 		rpc_value_free(data); /* without memory it is left out */
 	}
 	/* With times that JSON would round. */

@@ -21,7 +21,7 @@ struct feed {
 struct feed_ops {
 	/* What to wait for besides the time; -1: nothing. NULL is -1 always. */
 	int (*fd)(void *ctx);
-	/* Until it is to be asked again, in ms; -1: only the fd tells. */
+	/* Until it is to be asked again, in ms; -1, and NULL: when the fd tells, or in a second. */
 	int (*timeout_ms)(void *ctx, const struct scene *s);
 	/* Puts what has come into the scene. Returns 1 if there was something, 0, or -errno. */
 	int (*pump)(void *ctx, struct scene *s, struct err *err);
@@ -44,8 +44,9 @@ int feed_open_stored(const struct tui_options *options, struct feed *ret, struct
 
 /* ---- events, as lines of the timeline ---- */
 
-/* A time in unix seconds, as JSON has it; what is none is U64_UNKNOWN. */
-uint64_t feed_time_ns(double seconds);
+/* Text, or NULL; a time in unix seconds, or U64_UNKNOWN. */
+const char *feed_text(const struct rpc_value *v, const char *key);
+uint64_t feed_time(const struct rpc_value *v, const char *key);
 
 /* A number of something that is counted from 1; 0: there is none. */
 int feed_number(const struct rpc_value *v, const char *key);

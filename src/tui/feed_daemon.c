@@ -69,15 +69,10 @@ static void take_event(struct daemon_feed *f, const char *topic, uint64_t wall_n
 	f->has_changed = true;
 }
 
-static uint64_t time_of(const struct rpc_value *v, const char *key)
-{
-	return feed_time_ns(rpc_value_f64(rpc_value_get(v, key)));
-}
-
 static int on_event(void *ctx, const struct rpc_value *params)
 {
 	struct daemon_feed *f = ctx;
-	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+	const char *topic = feed_text(params, "topic");
 	uint64_t n = rpc_value_u64(rpc_value_get(params, "count"));
 	struct scene_event lost = { .wall_ns = clock_wall_ns(), .kind = EVENT_KIND_TROUBLE };
 
@@ -85,7 +80,7 @@ static int on_event(void *ctx, const struct rpc_value *params)
 		return 0;
 	f->has_changed = true;
 	if (strcmp(topic, "lost") != 0) {
-		take_event(f, topic, time_of(params, "timestamp"), rpc_value_get(params, "data"),
+		take_event(f, topic, feed_time(params, "timestamp"), rpc_value_get(params, "data"),
 			   false);
 		return 0;
 	}
@@ -102,9 +97,9 @@ static int on_event(void *ctx, const struct rpc_value *params)
 
 static void take_job(struct scene *s, const struct rpc_value *job)
 {
-	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
-	const char *status = rpc_value_string(rpc_value_get(job, "status"));
-	const char *why_held = rpc_value_string(rpc_value_get(job, "why_held"));
+	const char *job_id = feed_text(job, "job_id");
+	const char *status = feed_text(job, "status");
+	const char *why_held = feed_text(job, "why_held");
 	int attempt_num = feed_number(job, "attempt"),
 	    sheet_num = feed_number(job, "current_sheet");
 	uint64_t key;
@@ -112,21 +107,20 @@ static void take_job(struct scene *s, const struct rpc_value *job)
 	if (!job_id)
 		return;
 	if (status && strcmp(status, "queued") == 0) {
-		scene_add_queued(s, job_id, rpc_value_u64(rpc_value_get(job, "uid")),
-				 rpc_value_string(rpc_value_get(job, "why_queued")));
+		scene_add_waiting(s, job_id, rpc_value_u64(rpc_value_get(job, "uid")), 0,
+				  feed_text(job, "why_queued"));
 		return;
 	}
 	key = track_key_of_attempt(job_id, attempt_num);
-	scene_set_start(s, key, time_of(job, "started"));
+	scene_set_start(s, key, feed_time(job, "started"));
 	if (why_held)
-		scene_add_held(s, key, why_held);
+		scene_add_waiting(s, job_id, U64_UNKNOWN, key, why_held);
 	s->listed.n_jobs++;
 	s->listed.n_sheets += sheet_num > 0;
 	if (sheet_num > 0) { /* its beginning may be older than the events that the daemon keeps */
 		key = outline_key_of_sheet(job_id, attempt_num, sheet_num);
-		scene_set_start(s, key, time_of(job, "current_sheet_started"));
-		scene_name_sheet(s, key,
-				 rpc_value_string(rpc_value_get(job, "current_sheet_name")));
+		scene_set_start(s, key, feed_time(job, "current_sheet_started"));
+		scene_name_sheet(s, key, feed_text(job, "current_sheet_name"));
 	}
 }
 
@@ -142,7 +136,7 @@ static void take_sample(struct recall *recall, const struct rpc_value *v)
 	p.rank = (int)rpc_value_i64(rpc_value_get(v, "rank"), RANK_NONE);
 	if (rss_mb >= 0 && rss_mb < 1e12)
 		p.rss_bytes = (uint64_t)(rss_mb * (1 << 20));
-	recall_add(recall, time_of(v, "timestamp"), feed_number(v, "attempt"), &p);
+	recall_add(recall, feed_time(v, "timestamp"), feed_number(v, "attempt"), &p);
 }
 
 /* A daemon that always has another page is not asked for ever. */
@@ -182,13 +176,13 @@ static void take_answer(struct daemon_feed *f, enum question question, int r,
 	case ASK_EVENTS:
 		for (size_t i = 0; i < rpc_value_len(result); i++) {
 			const struct rpc_value *data = rpc_value_at(result, i);
-			const char *topic = rpc_value_string(rpc_value_get(data, "event"));
-			uint64_t changed_ns = time_of(data, "changed");
+			const char *topic = feed_text(data, "event");
+			uint64_t changed_ns = feed_time(data, "changed");
 
 			if (topic)
 				take_event(f, topic,
 					   u64_known(changed_ns) ? changed_ns
-								 : time_of(data, "timestamp"),
+								 : feed_time(data, "timestamp"),
 					   data, true);
 		}
 		return;
@@ -218,7 +212,7 @@ static void take_answer(struct daemon_feed *f, enum question question, int r,
 		return;
 	case ASK_JOBS:
 		if (!is_paused(f)) {
-			scene_forget_queued(f->scene);
+			scene_forget_waiting(f->scene);
 			f->scene->listed.n_jobs = f->scene->listed.n_sheets = 0;
 			f->scene->listed.wall_ns = result ? clock_wall_ns() : 0;
 			for (size_t i = 0; i < rpc_value_len(result); i++)
@@ -430,7 +424,7 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 		f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
 		f->trouble[0] = '\0';
 		s->past.n_anomalies = U64_UNKNOWN;
-		scene_forget_queued(s);
+		scene_forget_waiting(s);
 		scene_refresh(s); /* rows point to them */
 	}
 	if (f->client)
@@ -449,13 +443,6 @@ static int daemon_fd(void *ctx)
 	struct daemon_feed *f = ctx;
 
 	return f->client ? rpc_client_fd(f->client) : -1;
-}
-
-static int daemon_timeout(void *ctx, const struct scene *s)
-{
-	(void)ctx;
-	(void)s;
-	return LOOK_MS;
 }
 
 static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, struct err *err)
@@ -495,7 +482,6 @@ int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct
 {
 	static const struct feed_ops ops = {
 		.fd = daemon_fd,
-		.timeout_ms = daemon_timeout,
 		.pump = daemon_pump,
 		.grant = daemon_grant,
 		.recall = daemon_recall,

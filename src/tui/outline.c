@@ -10,15 +10,10 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 
-static const char *const sort_names[SORTS] = {
+const char *const sort_names[SORTS] = {
 	[SORT_CPU] = "CPU", [SORT_MEMORY] = "memory", [SORT_IO] = "I/O",
 	[SORT_AGE] = "age", [SORT_NAME] = "name",
 };
-
-const char *sort_name(enum sort sort)
-{
-	return sort_names[sort];
-}
 
 void outline_release(struct outline *o)
 {
@@ -165,7 +160,7 @@ static int add_process(struct outline *o, const struct proc_sample *p, const str
 }
 
 /* One of the same user that the list of jobs did not have yet: it may be the one that waited. */
-static bool may_have_begun(const struct outline *o, const struct queued_job *job,
+static bool may_have_begun(const struct outline *o, const struct waiting_job *job,
 			   const struct map *starts)
 {
 	int at = first_attempt(o, track_key_of_job(job->job_id));
@@ -199,8 +194,8 @@ static int add_nodes(struct outline *o, const struct snapshot *s, const struct t
 	for (size_t i = 0; r >= 0 && i < s->n_processes; i++)
 		if (is_wanted(s->processes[i].job_id, options))
 			r = add_process(o, &s->processes[i], tracks);
-	for (size_t i = 0; r >= 0 && i < options->n_queued; i++) {
-		const struct queued_job *job = &options->queued[i];
+	for (size_t i = 0; r >= 0 && i < options->n_waiting; i++) {
+		const struct waiting_job *job = &options->waiting[i];
 		/* each user has but one of a name: no attempt has such a number */
 		uint64_t id =
 			track_key_of_attempt(job->job_id, INT64_MIN + (int64_t)(uint32_t)job->uid);
@@ -208,7 +203,7 @@ static int add_nodes(struct outline *o, const struct snapshot *s, const struct t
 
 		node.queued = job;
 		node.uid = job->uid;
-		if (is_wanted(job->job_id, options) && find_node(o, id) < 0 &&
+		if (!job->key && is_wanted(job->job_id, options) && find_node(o, id) < 0 &&
 		    !may_have_begun(o, job, options->starts))
 			r = add_job(o, &node, track_key_of_job(job->job_id));
 	}
@@ -216,11 +211,6 @@ static int add_nodes(struct outline *o, const struct snapshot *s, const struct t
 }
 
 /* ---- sums: children come behind their containers, so they are added from the end ---- */
-
-static double add_f64(double a, double b)
-{
-	return isnan(b) ? a : isnan(a) ? b : a + b;
-}
 
 /*
  * What is known of jobs and sheets besides the snapshot: since when they run, which goes before the
@@ -243,9 +233,9 @@ static void add_knowledge(struct outline *o, uint64_t wall_ns,
 		if ((node->kind == NODE_JOB || node->kind == NODE_SHEET) &&
 		    map_get(options->starts, own, &started_ns) && started_ns <= wall_ns)
 			node->age_seconds = (double)(wall_ns - started_ns) / 1e9;
-		for (size_t k = 0; node->kind == NODE_JOB && k < options->n_held; k++)
-			if (options->held[k].key == own)
-				node->why_held = options->held[k].why;
+		for (size_t k = 0; node->kind == NODE_JOB && k < options->n_waiting; k++)
+			if (options->waiting[k].key == own)
+				node->why_held = options->waiting[k].why;
 		if (options->sheet_names && node->sheet_num != SHEET_NONE &&
 		    map_get(options->sheet_names, sheet, &name))
 			node->sheet_name = (const char *)(uintptr_t)name;
@@ -374,13 +364,6 @@ static int by_f64(double a, double b)
 	return (a < b) - (a > b);
 }
 
-static int by_u64(uint64_t a, uint64_t b)
-{
-	if (!u64_known(a) || !u64_known(b))
-		return !u64_known(a) - !u64_known(b);
-	return (a < b) - (a > b);
-}
-
 static const char *name_of(const struct node *node)
 {
 	if (node->kind != NODE_PROCESS)
@@ -394,7 +377,7 @@ static int compare(const struct node *a, const struct node *b, enum sort sort)
 	case SORT_CPU:
 		return by_f64(a->cpu_percent, b->cpu_percent);
 	case SORT_MEMORY:
-		return by_u64(a->rss_bytes, b->rss_bytes);
+		return by_f64(u64_to_mb(a->rss_bytes), u64_to_mb(b->rss_bytes));
 	case SORT_IO:
 		return by_f64(a->io_rate, b->io_rate);
 	case SORT_AGE:
@@ -407,36 +390,32 @@ static int compare(const struct node *a, const struct node *b, enum sort sort)
 /* Of those that are alike: processes by their number. */
 static int by_identity(const struct node *a, const struct node *b)
 {
-	if (a->p && b->p && a->p->key.pid != b->p->key.pid)
-		return a->p->key.pid < b->p->key.pid ? -1 : 1;
-	return COMPARE(a->id, b->id);
+	return (a->p && b->p ? COMPARE(a->p->key.pid, b->p->key.pid) : 0) ?: COMPARE(a->id, b->id);
 }
 
 struct order {
 	const struct outline *o;
 	enum sort sort;
+	bool is_tree;
 };
 
-/* Siblings together; sheets and ranks by their number, all else as asked for. */
-static int compare_siblings(const void *x, const void *y, void *ctx)
+/* In a tree siblings together; sheets and ranks by their number, all else as asked for. */
+static int compare_nodes(const void *x, const void *y, void *ctx)
 {
 	const struct order *order = ctx;
 	const struct node *a = &order->o->nodes[*(const int *)x];
 	const struct node *b = &order->o->nodes[*(const int *)y];
-	int r;
+	int r = 0;
 
-	if (a->parent != b->parent)
-		return a->parent < b->parent ? -1 : 1;
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	if (a->kind == NODE_SHEET)
-		return a->sheet_num - b->sheet_num;
-	if (a->kind == NODE_RANK)
-		return a->rank - b->rank;
-	if (!a->job_id != !b->job_id)
-		return a->job_id ? -1 : 1;
-	r = compare(a, b, order->sort);
-	return r ? r : by_identity(a, b);
+	if (order->is_tree) {
+		r = COMPARE(a->parent, b->parent) ?: COMPARE(a->kind, b->kind);
+		if (r == 0 && a->kind == NODE_SHEET)
+			return a->sheet_num - b->sheet_num;
+		if (r == 0 && a->kind == NODE_RANK)
+			return a->rank - b->rank;
+		r = r ?: !a->job_id - !b->job_id;
+	}
+	return r ?: compare(a, b, order->sort) ?: by_identity(a, b);
 }
 
 /* ---- rows ---- */
@@ -483,22 +462,12 @@ static void add_rows(struct outline *o, const int *own, const int *first)
 	}
 }
 
-static int compare_processes(const void *x, const void *y, void *ctx)
-{
-	const struct order *order = ctx;
-	const struct node *a = &order->o->nodes[*(const int *)x];
-	const struct node *b = &order->o->nodes[*(const int *)y];
-	int r = compare(a, b, order->sort);
-
-	return r ? r : by_identity(a, b);
-}
-
 /* What is folded has no rows below it, and is walked through all the same. */
 static int list_tree(struct outline *o, const struct outline_options *options)
 {
 	CLEANUP(free_ptr) int *own = reallocarray(NULL, o->n + 1, sizeof(*own));
 	CLEANUP(free_ptr) int *first = reallocarray(NULL, o->n + 1, sizeof(*first));
-	struct order order = { o, options->sort };
+	struct order order = { o, options->sort, true };
 
 	if (!own || !first)
 		return -ENOMEM;
@@ -507,7 +476,7 @@ static int list_tree(struct outline *o, const struct outline_options *options)
 		o->nodes[i].is_folded =
 			o->nodes[i].is_match && map_get(options->folded, o->nodes[i].id, NULL);
 	}
-	qsort_r(o->order, o->n, sizeof(*o->order), compare_siblings, &order);
+	qsort_r(o->order, o->n, sizeof(*o->order), compare_nodes, &order);
 	for (size_t i = 0; i <= o->n; i++)
 		first[i] = -1;
 	for (size_t i = o->n; i-- > 0;) {
@@ -521,7 +490,7 @@ static int list_tree(struct outline *o, const struct outline_options *options)
 static int make_rows(struct outline *o, const struct outline_options *options)
 {
 	int **const lists[] = { &o->rows, &o->order, &o->walk };
-	struct order order = { o, options->sort };
+	struct order order = { o, options->sort, false };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		int *list = reallocarray(*lists[i], o->n + 1, sizeof(*list));
@@ -538,7 +507,7 @@ static int make_rows(struct outline *o, const struct outline_options *options)
 	for (size_t i = 0; i < o->n; i++) /* processes, without what they belong to */
 		if (o->nodes[i].kind == NODE_PROCESS && o->nodes[i].is_shown)
 			o->rows[o->n_rows++] = (int)i;
-	qsort_r(o->rows, o->n_rows, sizeof(*o->rows), compare_processes, &order);
+	qsort_r(o->rows, o->n_rows, sizeof(*o->rows), compare_nodes, &order);
 	memcpy(o->walk, o->rows, o->n_rows * sizeof(*o->rows));
 	o->n_walk = o->n_rows;
 	return 0;
@@ -568,11 +537,11 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 			continue;
 		parent->has_children = true;
 		parent->n_processes += node->n_processes;
-		parent->cpu_percent = add_f64(parent->cpu_percent, node->kind == NODE_PROCESS
-									   ? node->cpu_with_ended
-									   : node->cpu_percent);
+		parent->cpu_percent = f64_add_known(
+			parent->cpu_percent,
+			node->kind == NODE_PROCESS ? node->cpu_with_ended : node->cpu_percent);
 		parent->has_hidden_io = parent->has_hidden_io || node->has_hidden_io;
-		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
+		parent->io_rate = f64_add_known(parent->io_rate, node->io_rate);
 		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
 		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
 		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);

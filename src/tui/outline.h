@@ -15,17 +15,12 @@
 
 enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
 
-/* A job that waits for its start. */
-struct queued_job {
+/* A job that waits for its start, or that runs, and waits with its next sheet. */
+struct waiting_job {
 	char job_id[JOB_ID_MAX + 1];
 	uint64_t uid;  /* whose; U64_UNKNOWN */
-	char why[128]; /* "": unknown */
-};
-
-/* A job that runs, and waits with its next sheet. */
-struct held_job {
-	uint64_t key;  /* track_key_of_attempt(), by its number */
-	char why[128]; /* "pressure is high: …" */
+	uint64_t key;  /* of one that runs: track_key_of_attempt(), by its number; else 0 */
+	char why[128]; /* "pressure is high: …"; "": unknown */
 };
 
 /* Sums over all that is below; a process stands for itself. */
@@ -44,7 +39,7 @@ struct node {
 	const char *sheet_name;		     /* of the sheet that it is, or is of; or NULL */
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
-	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
+	const struct waiting_job *queued;    /* of a job that waits; NULL: it runs */
 	const char *why_held;		     /* of a job that waits with its next sheet; NULL */
 	size_t n_processes;
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
@@ -58,7 +53,7 @@ struct node {
 };
 
 enum sort { SORT_CPU, SORT_MEMORY, SORT_IO, SORT_AGE, SORT_NAME, SORTS };
-const char *sort_name(enum sort sort);
+extern const char *const sort_names[SORTS];
 
 struct outline_options {
 	enum sort sort;
@@ -67,10 +62,8 @@ struct outline_options {
 	const char *job_id;	  /* only this one; NULL: all */
 	const struct map *folded; /* ids; what the filter shows for the sake of something below it
 				     is unfolded all the same */
-	const struct queued_job *queued;
-	size_t n_queued;
-	const struct held_job *held;
-	size_t n_held;
+	const struct waiting_job *waiting;
+	size_t n_waiting;
 	const struct map *starts;      /* by track_key_of_attempt() of a job's number, or
 					  outline_key_of_sheet(): when it began, in ns of the wall clock;
 					  of others the oldest process counts */

@@ -46,8 +46,7 @@ void scene_release(struct scene *s)
 	map_release(&s->starts);
 	map_release(&s->sheet_names);
 	arena_release(&s->names);
-	free(s->listed.queued);
-	free(s->listed.held);
+	free(s->listed.waiting);
 }
 
 void scene_set_message(struct scene *s, const char *format, ...)
@@ -103,34 +102,27 @@ void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name)
 		map_put(&s->sheet_names, sheet, (uint64_t)(uintptr_t)kept);
 }
 
-void scene_forget_queued(struct scene *s)
+void scene_forget_waiting(struct scene *s)
 {
-	s->listed.n_queued = s->listed.n_held = 0;
+	s->listed.n_waiting = s->listed.n_queued = 0;
 }
 
-void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why)
+/* Without memory, or of too many, it is seen when it runs. */
+void scene_add_waiting(struct scene *s, const char *job_id, uint64_t uid, uint64_t key,
+		       const char *why)
 {
-	struct queued_job *to;
+	struct waiting_job *to;
 
-	if (!s->listed.queued)
-		s->listed.queued = calloc(SCENE_QUEUED, sizeof(*s->listed.queued));
-	if (!s->listed.queued || s->listed.n_queued == SCENE_QUEUED || strlen(job_id) > JOB_ID_MAX)
-		return; /* without memory, or too many: it is seen when it runs */
-	to = &s->listed.queued[s->listed.n_queued++];
+	if (!s->listed.waiting)
+		s->listed.waiting = calloc(SCENE_WAITING, sizeof(*s->listed.waiting));
+	if (!s->listed.waiting || s->listed.n_waiting == SCENE_WAITING ||
+	    strlen(job_id) > JOB_ID_MAX)
+		return;
+	to = &s->listed.waiting[s->listed.n_waiting++];
+	*to = (struct waiting_job){ .uid = uid, .key = key };
 	snprintf(to->job_id, sizeof(to->job_id), "%s", job_id);
-	to->uid = uid;
 	snprintf(to->why, sizeof(to->why), "%s", why ? why : "");
-}
-
-void scene_add_held(struct scene *s, uint64_t key, const char *why)
-{
-	if (!s->listed.held)
-		s->listed.held = calloc(SCENE_QUEUED, sizeof(*s->listed.held));
-	if (!s->listed.held || s->listed.n_held == SCENE_QUEUED)
-		return; /* without memory, or too many: it runs */
-	s->listed.held[s->listed.n_held].key = key;
-	snprintf(s->listed.held[s->listed.n_held].why, sizeof(s->listed.held->why), "%s", why);
-	s->listed.n_held++;
+	s->listed.n_queued += key == 0;
 }
 
 /* ---- where the user is among the rows ---- */
@@ -210,10 +202,8 @@ int scene_refresh(struct scene *s)
 		.folded = &s->folded,
 		.starts = &s->starts,
 		.sheet_names = &s->sheet_names,
-		.queued = s->listed.queued,
-		.n_queued = s->listed.n_queued,
-		.held = s->listed.held,
-		.n_held = s->listed.n_held,
+		.waiting = s->listed.waiting,
+		.n_waiting = s->listed.n_waiting,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);

@@ -110,10 +110,9 @@ struct scene_past {
 
 /* The jobs as the daemon lists them. */
 struct scene_listed {
-	struct queued_job *queued;
-	size_t n_queued;
-	struct held_job *held; /* no more than SCENE_QUEUED */
-	size_t n_held;
+	struct waiting_job *waiting; /* no more than SCENE_WAITING */
+	size_t n_waiting;
+	size_t n_queued;  /* of these those that have not begun */
 	uint64_t wall_ns; /* when it was asked; 0: never */
 	int n_jobs;	  /* that ran then… */
 	int n_sheets;	  /* …and that were in a sheet */
@@ -208,13 +207,11 @@ void scene_set_start(struct scene *s, uint64_t key, uint64_t wall_ns);
 void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name);
 const char *scene_sheet_name(const struct scene *s, uint64_t sheet); /* or NULL */
 
-/* The jobs that wait, or of which a sheet does, from now on: at most SCENE_QUEUED are kept. */
-#define SCENE_QUEUED 1024
-void scene_forget_queued(struct scene *s);
-void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why);
-
-/* One that runs, and why its next sheet waits; see scene_forget_queued(). */
-void scene_add_held(struct scene *s, uint64_t key, const char *why);
+/* The jobs that wait, or of which a sheet does (see struct waiting_job), from now on. */
+#define SCENE_WAITING 1024
+void scene_forget_waiting(struct scene *s);
+void scene_add_waiting(struct scene *s, const char *job_id, uint64_t uid, uint64_t key,
+		       const char *why);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
 void scene_set_message(struct scene *s, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -159,12 +159,18 @@ static void catch_deadly(void)
 		sigaction(deadly[i], &action, NULL);
 }
 
+/* NULL: this terminal cannot do it. */
+static const char *string_of(const char *name)
+{
+	const char *text = tigetstr(name);
+
+	return text == (const char *)-1 ? NULL : text;
+}
+
 /* Without "$<5>": pauses that terminals of long ago needed. */
 static void add_bytes(const char *text)
 {
-	if (!text || text == (const char *)-1)
-		return;
-	for (; *text && before.n < sizeof(before.bytes); text++) {
+	for (; text && *text && before.n < sizeof(before.bytes); text++) {
 		const char *end = text[0] == '$' && text[1] == '<' ? strchr(text, '>') : NULL;
 
 		if (end)
@@ -174,27 +180,20 @@ static void add_bytes(const char *text)
 	}
 }
 
-static bool has_string(const char *name)
-{
-	const char *text = tigetstr(name);
-
-	return text && text != (const char *)-1;
-}
-
 /* Where there is no second screen the prompt comes where the keys were shown. */
 static void note_how_to_leave(void)
 {
 	static const char *const names[] = { "rmkx", "sgr0", "cnorm", "rmcup" };
-	const char *mouse = tigetstr("XM");
+	const char *mouse = string_of("XM");
 
 	before.n = 0;
 	before.is_left = false;
-	add_bytes(mouse && mouse != (const char *)-1 ? tiparm(mouse, 0) : "\033[?1000l");
+	add_bytes(mouse ? tiparm(mouse, 0) : "\033[?1000l");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		add_bytes(tigetstr(names[i]));
-	if (!has_string("rmcup") && has_string("cup") && has_string("el")) {
-		add_bytes(tiparm(tigetstr("cup"), LINES - 1, 0));
-		add_bytes(tigetstr("el"));
+		add_bytes(string_of(names[i]));
+	if (!string_of("rmcup") && string_of("cup") && string_of("el")) {
+		add_bytes(tiparm(string_of("cup"), LINES - 1, 0));
+		add_bytes(string_of("el"));
 	}
 }
 

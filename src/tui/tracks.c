@@ -210,11 +210,6 @@ static void set_rates(struct track *track, const struct proc_sample *p, uint64_t
 
 /* ---- a snapshot ---- */
 
-static double add_known(double sum, double v)
-{
-	return isnan(v) ? sum : isnan(sum) ? v : sum + v;
-}
-
 /* Its point is the sum of its processes': the first of a snapshot begins it. */
 static int add_to_group(struct tracks *t, uint64_t key, const struct snapshot *s,
 			const struct proc_sample *p)
@@ -230,7 +225,7 @@ static int add_to_group(struct tracks *t, uint64_t key, const struct snapshot *s
 		group->seen = t->n_snapshots;
 	}
 	last = (group->next + TRACK_POINTS - 1) % TRACK_POINTS;
-	group->rss_bytes[last] = add_known(group->rss_bytes[last], known_f64(p->rss_bytes));
+	group->rss_bytes[last] = f64_add_known(group->rss_bytes[last], known_f64(p->rss_bytes));
 	return 0;
 }
 

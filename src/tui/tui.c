@@ -151,7 +151,7 @@ static void wait_for_something(struct tui *t)
 		{ .fd = t->scene.is_text ? -1 : STDIN_FILENO, .events = POLLIN },
 		{ .fd = t->feed.ops->fd ? t->feed.ops->fd(t->feed.ctx) : -1, .events = POLLIN },
 	};
-	int ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
+	int ms = t->feed.ops->timeout_ms ? t->feed.ops->timeout_ms(t->feed.ctx, &t->scene) : -1;
 
 	poll(fds, ARRAY_SIZE(fds), ms < 0 || ms > MAX_IDLE_MS ? MAX_IDLE_MS : ms);
 	if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
@@ -299,19 +299,26 @@ int tui_run(const struct tui_options *options, struct err *err)
 
 /* ---- as text ---- */
 
-static int print_screen(struct tui *t, struct buf *out, uint64_t since_ns)
+/* Where the screens go. */
+struct text_out {
+	struct buf *buf;
+	int (*pass)(void *ctx);
+	void *ctx;
+};
+
+static int print_screen(struct tui *t, const struct text_out *out, uint64_t since_ns,
+			struct err *err)
 {
-	if (draw_page(&t->scene, &t->grid, since_ns, out) < 0)
-		return -ENOMEM;
+	if (draw_page(&t->scene, &t->grid, since_ns, out->buf) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
 	if (t->scene.message[0])
 		log_warning("%s", t->scene.message);
 	t->scene.message[0] = '\0';
-	return 0;
+	return out->pass(out->ctx);
 }
 
 /* Of what was recorded: each screen has what happened since the one before. */
-static int print_stored(struct tui *t, struct buf *out, int (*pass)(void *ctx), void *ctx,
-			struct err *err)
+static int print_stored(struct tui *t, const struct text_out *out, struct err *err)
 {
 	double seconds =
 		t->options->interval_seconds > 0 ? t->options->interval_seconds : TEXT_SECONDS;
@@ -321,14 +328,10 @@ static int print_stored(struct tui *t, struct buf *out, int (*pass)(void *ctx), 
 
 	while (r >= 0 && !t->scene.replay.is_over) {
 		r = t->feed.ops->grant(t->feed.ctx, &t->scene, &step, err);
-		if (r < 0)
-			return r;
-		r = print_screen(t, out, since_ns);
-		if (r < 0)
-			return err_set(err, r, "out of memory");
+		if (r >= 0)
+			r = print_screen(t, out, since_ns, err);
 		since_ns = t->scene.snap.wall_ns + 1;
 		step.until_ns = (t->scene.snap.wall_ns / frame_ns + 1) * frame_ns;
-		r = pass(ctx);
 	}
 	return r;
 }
@@ -340,8 +343,7 @@ static bool is_complete(const struct scene *s, uint64_t first_boot_ns)
 	       (s->has_before || clock_boot_ns() - first_boot_ns > TEXT_WAIT_NS);
 }
 
-static int print_live(struct tui *t, bool is_once, struct buf *out, int (*pass)(void *ctx),
-		      void *ctx, struct err *err)
+static int print_live(struct tui *t, bool is_once, const struct text_out *out, struct err *err)
 {
 	uint64_t first_boot_ns = 0, shown_ns = 0;
 	int r = 0;
@@ -351,11 +353,8 @@ static int print_live(struct tui *t, bool is_once, struct buf *out, int (*pass)(
 		if (t->scene.has_snap && first_boot_ns == 0)
 			first_boot_ns = clock_boot_ns();
 		if (is_complete(&t->scene, first_boot_ns) && t->scene.snap.wall_ns != shown_ns) {
-			r = print_screen(t, out, shown_ns ? shown_ns + 1 : 0);
-			if (r < 0)
-				return err_set(err, r, "out of memory");
+			r = print_screen(t, out, shown_ns ? shown_ns + 1 : 0, err);
 			shown_ns = t->scene.snap.wall_ns;
-			r = pass(ctx);
 		} else {
 			wait_for_something(t);
 		}
@@ -367,6 +366,7 @@ int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(vo
 	      struct err *err)
 {
 	struct tui_options own = *options;
+	const struct text_out text = { out, pass, ctx };
 	bool is_once = options->interval_seconds <= 0;
 	CLEANUP(close_tui)
 	struct tui t = { .options = &own, .grid = GRID_INIT, .shown = GRID_INIT };
@@ -380,6 +380,6 @@ int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(vo
 	r = open_feed(&t, err);
 	if (r < 0)
 		return r;
-	return options->since_wall_ns ? print_stored(&t, out, pass, ctx, err)
-				      : print_live(&t, is_once, out, pass, ctx, err);
+	return options->since_wall_ns ? print_stored(&t, &text, err)
+				      : print_live(&t, is_once, &text, err);
 }

@@ -278,6 +278,7 @@ is "not of docker ps" "$(as_client docker ps)" here
 is "of mpirun to other hosts" "$(as_client mpirun --host a,b ./train)" elsewhere
 is "not of mpirun here" "$(as_client mpirun -n 2 ./train)" here
 is "nor of words" "$(as_client echo srun ssh)" here
+is "nor of one that is not installed" "$(as_client "$TMP/nowhere/srun" -n2 ./train)" here
 run env PATH="$TMP/clients:$PATH" "$PROCTOR" run -q --json -- srun -n2 ./train
 json "and it is in the report" "$stdout" '"srun" in str(d["unknown"])'
 

@@ -120,6 +120,13 @@ if [[ $best_samples == eBPF* ]]; then
 	"$PROCTOR" run -q --job fast -i 0.1 -- sh -c 'i=0; while [ $i -lt 15 ]; do sleep 0.15; i=$((i + 1)); done'
 	check "a run that looks more often than the daemon has its counts in its samples" \
 		test "$("$PROCTOR" sql --json "SELECT count(syscall_counts) AS n FROM process_metrics WHERE job_id = 'fast'" | grep -o '[0-9]*')" -gt 0
+	"$PROCTOR" run -q --syscalls=auto --job asked -- sh -c "$(gate asked)" &
+	shows_calls() { timeout 5 "$PROCTOR" top --json --job asked | head -n 3 | grep -q '"syscall_counts":{"'; }
+	check "top has the calls of a run that was asked to count them" eventually shows_calls
+	pass asked
+	wait $!
+	run "$PROCTOR" report asked --json
+	json "and its record has all" "$stdout" 'd["evidence"]["syscalls"] == "exact" and d["syscalls"]'" != []"
 	n_short=0
 	for i in 1 2 3 4; do
 		"$PROCTOR" run -q --job "short$i" -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done; :'

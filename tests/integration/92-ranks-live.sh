@@ -197,6 +197,21 @@ print(max(e['device_used_bytes'] for e in events if e['event_type'] == 'sample')
 is "what eight workers share with their parent counts once ($peak MB)" "$((peak > 128 && peak < 256))" 1
 like "which the records say" "$(head -n 1 "$TMP/forks.jsonl")" '"shared_pages":"once"'
 
+# ---- "srun -n2 proctor run --job X": each rank has a runner of its own ----
+for rank in 0 1; do
+	SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=$rank SLURM_LOCALID=$rank \
+		"$PROCTOR" run -q --job apart --interval 0.1 -- sleep 2 &
+done
+wait
+run "$PROCTOR" ranks analyze --job apart --json
+json "ranks with a runner each are of one job" "$stdout" \
+	"sorted(d['rank_sample_counts']) == ['0', '1'] and d['missing_ranks'] == []"
+run "$PROCTOR" report apart
+like "which the report of each has" "$stdout" "Ranks \(2 of 2, "
+run "$PROCTOR" run -q --job apart --interval 0.1 -- sleep 1
+run "$PROCTOR" ranks analyze --job apart
+like "a later attempt has none of them" "$stderr" "has no ranks"
+
 # ---- a rank that dies early ----
 cat >"$TMP/early.py" <<'PYTHON'
 import os, sys, time

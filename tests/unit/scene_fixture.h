@@ -181,7 +181,8 @@ static inline void tell(struct scene *s, const char *topic, double timestamp, co
 	struct rpc_value *data = NULL;
 
 	assert_int_equal(rpc_value_parse(json, strlen(json), &limits, &data, NULL), 0);
-	feed_add_event(s, topic, feed_time_ns(timestamp), data, again);
+	feed_add_event(s, topic, timestamp > 0 ? (uint64_t)(timestamp * 1e9) : U64_UNKNOWN, data,
+		       again);
 	rpc_value_free(data);
 }
 

@@ -173,6 +173,72 @@ static void test_gpu_memory_counts_from_its_first_use(void **state)
 	attempt_release(&a);
 }
 
+/* ---- "srun proctor run --job j": an attempt for each rank, at the same time ---- */
+
+static void record_apart(struct store *store, const int ranks[], size_t n)
+{
+	struct attempt attempts[WORLD + 1];
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	for (size_t i = 0; i < n; i++) {
+		attempts[i] = make_attempt("j");
+		must(store_begin_attempt(store, &attempts[i], &err), &err);
+	}
+	for (unsigned k = 0; k < N_TICKS; k++)
+		for (size_t i = 0; i < n; i++) {
+			fill(&snap, k, 1);
+			memmove(snap.processes, snap.processes + (ptrdiff_t)2 * ranks[i],
+				2 * sizeof(*snap.processes));
+			snap.processes[0].key.pid += 100 * (int)i;
+			snap.processes[1].key.pid += 100 * (int)i;
+			snap.n_processes = 2;
+			must(write_tick(store, &attempts[i], &snap, NULL, NULL, 0, &err), &err);
+		}
+	for (size_t i = 0; i < n; i++)
+		attempt_release(&attempts[i]);
+}
+
+static void test_ranks_with_a_runner_each_are_of_one_job(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct err err = ERR_INIT;
+
+	record_apart(store, (const int[]){ 0, 2, 1 }, WORLD);
+	read = must_read(store);
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, WORLD);
+	assert_int_equal(ranks.world_size, WORLD);
+	for (int i = 0; i < WORLD; i++) {
+		assert_int_equal(ranks.ranks[i].rank, i);
+		assert_int_equal(ranks.ranks[i].n, N_TICKS);
+	}
+	must(recorded_ranks_judge(store, &read, &err), &err);
+	assert_int_equal(read.details.telemetry->rank, LEADER);
+	assert_int_equal(read.n_processes, 2); /* the report is of one attempt all the same */
+}
+
+/* Two launches of one name at the same time: which rank 1 belongs to which rank 0 is not known. */
+static void test_of_two_launches_at_once_none_is_joined(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct err err = ERR_INIT;
+
+	record_apart(store, (const int[]){ 1, 1, 0 }, WORLD);
+	read = must_read(store);
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, 1);
+	assert_int_equal(ranks.ranks[0].rank, 0);
+	assert_int_equal(ranks.ranks[0].n, N_TICKS);
+}
+
 /* ---- starts ---- */
 
 /* All rise as above, so long after they came to their GPU, the first of them first. */
@@ -590,6 +656,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory_is_the_sum_over_processes,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_gpu_memory_counts_from_its_first_use,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_ranks_with_a_runner_each_are_of_one_job,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_of_two_launches_at_once_none_is_joined,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_comes_and_rises_first_is_not,
 						fixture_setup, fixture_teardown),

@@ -91,7 +91,8 @@ static void test_held(void **state)
 	struct scene *s = *state;
 
 	s->snap.progress[0].current_sheet = SHEET_NONE;
-	scene_add_held(s, track_key_of_attempt("train", 0), "pressure is high: memory");
+	scene_add_waiting(s, "train", 0, track_key_of_attempt("train", 0),
+			  "pressure is high: memory");
 	assert_int_equal(scene_refresh(s), 0);
 	press(s, "/train\n\n");
 	assert_non_null(strstr(draw_text(s, 80, 30), "held          pressure is high: memory\n"));
@@ -99,7 +100,7 @@ static void test_held(void **state)
 	assert_int_equal(scene_refresh(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 24),
 			       "  train ██······ 1/4 held: pressure is high: memory\n"));
-	scene_forget_queued(s);
+	scene_forget_waiting(s);
 	assert_int_equal(scene_refresh(s), 0);
 	assert_null(strstr(draw_text(s, 80, 24), "held"));
 }
@@ -214,8 +215,8 @@ static void test_queued(void **state)
 	struct scene *s = *state;
 	const char *text;
 
-	scene_add_queued(s, "late", 1000, "it waits for 2 GB of memory");
-	scene_add_queued(s, "train", 0, NULL); /* has begun meanwhile */
+	scene_add_waiting(s, "late", 1000, 0, "it waits for 2 GB of memory");
+	scene_add_waiting(s, "train", 0, 0, NULL); /* has begun meanwhile */
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "\n2 jobs, 2 queued, 2 sheets"));
@@ -227,7 +228,7 @@ static void test_queued(void **state)
 	press(s, "x");
 	assert_int_equal(s->wish.kind, WISH_CANCEL_JOB);
 	assert_string_equal(s->wish.job_id, "late");
-	scene_forget_queued(s);
+	scene_forget_waiting(s);
 	assert_int_equal(scene_refresh(s), 0);
 	assert_null(strstr(draw_text(s, 80, 24), "queued"));
 }
@@ -240,8 +241,8 @@ static void test_queued_twins(void **state)
 
 	s->snap.progress[0].attempt_num = 3;
 	scene_set_start(s, track_key_of_attempt("train", 3), NOON);
-	scene_add_queued(s, "train", 0, "2 jobs run already");
-	scene_add_queued(s, "train", 1000, "the second");
+	scene_add_waiting(s, "train", 0, 0, "2 jobs run already");
+	scene_add_waiting(s, "train", 1000, 0, "the second");
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "\n- train#3 2 "));
@@ -284,14 +285,14 @@ static void test_long_waiting(void **state)
 
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	scene_add_queued(s, name, 1000, "it waits for 2 GB of memory");
+	scene_add_waiting(s, name, 1000, 0, "it waits for 2 GB of memory");
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "nnnn queued: it waits for 2 GB of memory\n"));
-	scene_forget_queued(s);
+	scene_forget_waiting(s);
 	s->snap.n_processes = 0;
 	s->snap.progress[0].job_id = name;
-	scene_add_held(s, track_key_of_attempt(name, 0), "pressure is high: memory");
+	scene_add_waiting(s, name, 0, track_key_of_attempt(name, 0), "pressure is high: memory");
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "1/4 held: pressure is high: memory\n"));

@@ -160,7 +160,7 @@ int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
 	}
 	r = path ? store_open(path, STORE_READ, &store, err) : cli_find_paths_to_read(&paths, err);
 	if (r == 0 && !path)
-		r = cli_open_store(&paths, &store, err);
+		r = cli_open_store(&paths, STORE_READ, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, job->job_id, job->attempt_num, ret_attempt, err);
 	if (r == 0)
