@@ -211,15 +211,6 @@ static void add_scale(struct buf *out, const struct frame *f, double y)
 		   WIDTH - RIGHT, y, ((double)f->to_ns - (double)f->from_ns) / 1e9);
 }
 
-static void draw_phases(struct buf *out, const struct frame *f, double top, const struct rank *rank,
-			const struct span *spans, size_t n)
-{
-	buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">phases of %lld</text>\n",
-		   LEFT - 8, top + PHASE_ROW - 5, (long long)rank->rank);
-	for (size_t i = 0; i < n; i++)
-		add_span(out, f, &spans[i], top);
-}
-
 /* Which ranks are drawn where not all are: who rose before the rest. Returns how many. */
 static size_t choose_rows(const struct rank_analysis *a, const struct rank **rows)
 {
@@ -249,16 +240,6 @@ static size_t first_span(const struct rank_analysis *a, const struct span *spans
 	return at < n - MAX_SPANS ? at : n - MAX_SPANS;
 }
 
-static void draw_left_out(struct buf *out, size_t n_ranks, size_t n_spans)
-{
-	if (n_ranks > 0)
-		buf_printf(out,
-			   "<p>%zu more ranks are not drawn; those that rose come first.</p>\n",
-			   n_ranks);
-	if (n_spans > 0)
-		buf_printf(out, "<p>%zu more phases are not drawn.</p>\n", n_spans);
-}
-
 /* One <svg> element that needs nothing else: memory over time, the onset, phases below. */
 static void add_svg(struct buf *out, const struct rank_analysis *a)
 {
@@ -267,7 +248,7 @@ static void add_svg(struct buf *out, const struct rank_analysis *a)
 	size_t n_rows = choose_rows(a, rows), n_spans = 0, n_left = 0;
 	const struct span *spans = NULL;
 	const struct rank *with_phases = phase_rank(a, &spans, &n_spans);
-	double height;
+	double height, phases_top = (double)n_rows * ROW + 10;
 
 	spans += first_span(a, spans, n_spans);
 	n_left = n_spans > MAX_SPANS ? n_spans - MAX_SPANS : 0;
@@ -283,10 +264,19 @@ static void add_svg(struct buf *out, const struct rank_analysis *a)
 	for (size_t i = 0; i < n_rows; i++)
 		add_row(out, &f, rows[i], (double)i * ROW);
 	if (with_phases)
-		draw_phases(out, &f, (double)n_rows * ROW + 10, with_phases, spans, n_spans);
+		buf_printf(out,
+			   "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">phases of %lld</text>\n",
+			   LEFT - 8, phases_top + PHASE_ROW - 5, (long long)with_phases->rank);
+	for (size_t i = 0; with_phases && i < n_spans; i++)
+		add_span(out, &f, &spans[i], phases_top);
 	add_scale(out, &f, height - 6);
 	buf_add_str(out, "</svg>\n");
-	draw_left_out(out, a->n_ranks - n_rows, n_left);
+	if (a->n_ranks > n_rows)
+		buf_printf(out,
+			   "<p>%zu more ranks are not drawn; those that rose come first.</p>\n",
+			   a->n_ranks - n_rows);
+	if (n_left > 0)
+		buf_printf(out, "<p>%zu more phases are not drawn.</p>\n", n_left);
 }
 
 /* ---- in text ---- */
@@ -347,13 +337,15 @@ static void add_seconds(struct buf *out, double seconds)
 		report_add_duration(out, (uint64_t)llround(fabs(seconds) * 1e9));
 }
 
-/* Local time with the milliseconds that matter here. */
-static void add_moment(struct buf *out, int64_t ns)
+/* "12:31:04" in local time, with the date before it, and with milliseconds where they matter. */
+static void add_moment(struct buf *out, int64_t ns, bool has_date, bool is_exact)
 {
 	char text[40] = "";
+	const char *time = strchr(clock_format_local((uint64_t)ns, text, sizeof(text)), ' ');
 
-	buf_printf(out, "%s.%03d", clock_format_local((uint64_t)ns, text, sizeof(text)),
-		   (int)(ns / 1000000 % 1000));
+	buf_add_str(out, time && !has_date ? time + 1 : text);
+	if (is_exact)
+		buf_printf(out, ".%03d", (int)(ns / 1000000 % 1000));
 }
 
 /* A phase begins or ends while the rise may have begun: the likely one first, and the others. */
@@ -377,17 +369,6 @@ static void add_crossed(struct buf *out, const struct phase_place *place)
 
 /* ---- sections ---- */
 
-/* "12:31:04", with milliseconds where they matter. The table of candidates has the date. */
-static void add_time(struct buf *out, int64_t ns, bool is_exact)
-{
-	char text[40] = "";
-	const char *time = strchr(clock_format_local((uint64_t)ns, text, sizeof(text)), ' ');
-
-	buf_add_str(out, time ? time + 1 : text);
-	if (is_exact)
-		buf_printf(out, ".%03d", (int)(ns / 1000000 % 1000));
-}
-
 /* "alone, +2.1 MB/s since 12:31:04 (90 %: 12:31:02 to 12:31:06), phase 'x'; the other 7 are flat"
  */
 static void add_named(struct buf *text, const struct rank_analysis *a)
@@ -405,12 +386,12 @@ static void add_named(struct buf *text, const struct rank_analysis *a)
 	buf_add_str(text, ", ");
 	finding_add_growth(text, &c->rise);
 	buf_add_str(text, c->rise.is_step ? " at " : " since ");
-	add_time(text, finding_ns(f, c->rise.best), is_exact);
+	add_moment(text, finding_ns(f, c->rise.best), false, is_exact);
 	buf_add_str(text, c->rise.is_censored ? " (90 %: before its record" : " (90 %: ");
 	if (!c->rise.is_censored)
-		add_time(text, finding_ns(f, c->rise.low), is_exact);
+		add_moment(text, finding_ns(f, c->rise.low), false, is_exact);
 	buf_add_str(text, " to ");
-	add_time(text, finding_ns(f, c->rise.high), is_exact);
+	add_moment(text, finding_ns(f, c->rise.high), false, is_exact);
 	buf_add_char(text, ')');
 	if (f->phase.n_paths > 0)
 		buf_add_str(text, ", phase ");
@@ -511,7 +492,7 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 			buf_add_char(cell, '-');
 		else
 			buf_printf(cell, "%.2f", c->rise.probability);
-		add_moment(table_cell(&t), finding_ns(f, c->rise.best));
+		add_moment(table_cell(&t), finding_ns(f, c->rise.best), true, true);
 		cell = table_cell(&t);
 		buf_add_str(cell, "± ");
 		add_seconds(cell, (c->rise.high - c->rise.low) / 2);
@@ -598,7 +579,7 @@ static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 		buf_printf(&text,
 			   "SLOW rank %lld: its steps take longer than those of the others since ",
 			   (long long)a->facts->slow->rank);
-		add_moment(&text, a->facts->slow_since_ns);
+		add_moment(&text, a->facts->slow_since_ns, true, true);
 		buf_add_str(&text, ", ");
 		add_seconds(&text, a->facts->slow_lost_seconds);
 		buf_add_str(&text, " in all: ranks that wait for each other wait for this one.");

@@ -36,7 +36,6 @@ struct rank {
 	const struct stream *stream;
 	const struct stream *own;   /* without what is stray; compat knows nothing of these two */
 	const struct stream *total; /* the same of all its devices */
-	size_t n_strays;	    /* records of other processes, which are left out */
 	int64_t offset_ns;	    /* of its first sample from the anchor's */
 	uint64_t first_sample;	    /* its number among all events */
 };
@@ -119,7 +118,7 @@ const struct rank *mixed_find(const struct rank_analysis *a);
 /* Inside: the steps of rank_analysis_init(). All -ENOMEM. */
 int select_job(struct rank_analysis *a);       /* job_id, others; samples of others go */
 int select_ranks(struct rank_analysis *a);     /* ranks, seen_order, world_size, missing */
-int strays_leave_out(struct rank_analysis *a); /* own and n_strays of each rank */
+int strays_leave_out(struct rank_analysis *a); /* own of each rank */
 int devices_add_up(struct rank_analysis *a);   /* total of each rank: the sum over its devices */
 
 /* ---- the aligned timeline ---- */

@@ -221,16 +221,6 @@ int select_ranks(struct rank_analysis *a)
 
 #define MAX_DEVICES 64 /* of one rank; more share the last place */
 
-/* What each device had last, and which were seen in this tick. */
-struct tick {
-	int32_t devices[MAX_DEVICES];
-	struct sample last[MAX_DEVICES];
-	bool is_seen[MAX_DEVICES];
-	size_t n;
-	struct sample first; /* of this tick */
-	bool has_first;
-};
-
 /* The same record once more: files that are given twice make nothing surer. */
 static bool is_repeat(const struct sample *a, const struct sample *b)
 {
@@ -247,19 +237,6 @@ static bool has_several(const struct stream *s)
 	return false;
 }
 
-static size_t place_of(struct tick *t, int32_t device)
-{
-	size_t i = 0;
-
-	while (i < t->n && t->devices[i] != device)
-		i++;
-	if (i == MAX_DEVICES)
-		return MAX_DEVICES - 1;
-	if (i == t->n)
-		t->devices[t->n++] = device;
-	return i;
-}
-
 static int64_t add_saturated(int64_t a, int64_t b)
 {
 	int64_t sum;
@@ -267,49 +244,40 @@ static int64_t add_saturated(int64_t a, int64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
 }
 
-static struct sample sum_of(const struct tick *t)
+static void sum_up(const struct sample *last, size_t n, struct sample *ret)
 {
-	struct sample sum = { .timestamp_ns = t->first.timestamp_ns,
-			      .identity = t->first.identity };
-
-	for (size_t i = 0; i < t->n; i++) {
-		const struct sample *last = &t->last[i];
-
-		sum.used_bytes = add_saturated(sum.used_bytes, last->used_bytes);
-		sum.reserved_bytes = add_saturated(sum.reserved_bytes, last->reserved_bytes);
-		sum.allocated_bytes = add_saturated(sum.allocated_bytes, last->allocated_bytes);
-		sum.change_bytes = add_saturated(sum.change_bytes, last->change_bytes);
+	*ret = (struct sample){ .timestamp_ns = ret->timestamp_ns, .identity = ret->identity };
+	for (size_t i = 0; i < n; i++, last++) {
+		ret->used_bytes = add_saturated(ret->used_bytes, last->used_bytes);
+		ret->reserved_bytes = add_saturated(ret->reserved_bytes, last->reserved_bytes);
+		ret->allocated_bytes = add_saturated(ret->allocated_bytes, last->allocated_bytes);
+		ret->change_bytes = add_saturated(ret->change_bytes, last->change_bytes);
 	}
-	return sum;
 }
 
-static void end_tick(struct tick *t, struct stream *to)
-{
-	if (t->has_first)
-		to->samples[to->n++] = sum_of(t);
-	for (size_t i = 0; i < t->n; i++)
-		t->is_seen[i] = false;
-	t->has_first = false;
-}
-
-/* A device that comes again, and later, begins the next tick; one that does not keeps what it had.
+/* A device that comes again, and later, begins the next sum; one that does not keeps what it had.
  */
 static void add_up(const struct stream *from, struct stream *to)
 {
-	struct tick t = { .n = 0 };
+	struct sample last[MAX_DEVICES]; /* of each device */
+	bool is_seen[MAX_DEVICES] = { false };
+	size_t n = 0;
 
-	for (size_t i = 0; i < from->n; i++) {
-		const struct sample *s = &from->samples[i];
-		size_t place = place_of(&t, s->device);
+	for (const struct sample *s = from->samples; s < from->samples + from->n; s++) {
+		size_t i = 0;
 
-		if (t.is_seen[place] && !is_repeat(s, &t.last[place]))
-			end_tick(&t, to);
-		if (!t.has_first)
-			t.first = *s;
-		t.has_first = t.is_seen[place] = true;
-		t.last[place] = *s;
+		while (i < n && last[i].device != s->device)
+			i++;
+		i = i < MAX_DEVICES ? i : MAX_DEVICES - 1;
+		if (to->n == 0 || (is_seen[i] && !is_repeat(s, &last[i]))) {
+			memset(is_seen, 0, sizeof(is_seen));
+			to->samples[to->n++] = *s;
+		}
+		n += i == n;
+		is_seen[i] = true;
+		last[i] = *s;
+		sum_up(last, n, &to->samples[to->n - 1]);
 	}
-	end_tick(&t, to);
 }
 
 /* Another stream of a rank, with room for as many samples as it has. NULL: no memory. */
@@ -360,111 +328,100 @@ static uint64_t strays_process(const struct identity *id)
 struct process {
 	uint64_t key;
 	size_t n, first, last;
-	double from, to; /* when these were */
 };
 
 struct processes {
+	const struct stream *s;
 	struct process items[MAX_PROCESSES];
 	size_t n;
-	bool is_full; /* there are more */
+	const struct process *main; /* the one with most records */
 };
 
+/* NULL: it is not there. */
 static struct process *find_process(struct processes *p, uint64_t key)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (p->items[i].key == key)
 			return &p->items[i];
-	p->is_full |= p->n == MAX_PROCESSES;
-	if (p->is_full)
-		return NULL;
-	p->items[p->n] = (struct process){ .key = key };
-	return &p->items[p->n++];
+	return NULL;
 }
 
-static void list_processes(const struct telemetry *t, const struct stream *s, struct processes *ret)
+/* False: there are too many. */
+static bool list_processes(const struct telemetry *t, struct processes *p)
 {
-	for (size_t from = 0, to; from < s->n && !ret->is_full; from = to) {
-		const struct identity *id = identity_of(t, &s->samples[from]);
-		struct process *p = find_process(ret, strays_process(id));
+	for (size_t from = 0, to; from < p->s->n; from = to) {
+		uint64_t key = strays_process(identity_of(t, &p->s->samples[from]));
+		struct process *found = find_process(p, key);
 
-		to = stream_run_end(s, from);
-		if (!p)
-			return;
-		p->first = p->n ? p->first : from;
-		p->last = to - 1;
-		p->from = (double)s->samples[p->first].timestamp_ns;
-		p->to = (double)s->samples[p->last].timestamp_ns;
-		p->n += to - from;
+		if (!found && p->n == MAX_PROCESSES)
+			return false;
+		if (!found) {
+			found = &p->items[p->n++];
+			*found = (struct process){ .key = key, .first = from };
+		}
+		to = stream_run_end(p->s, from);
+		found->last = to - 1;
+		found->n += to - from;
 	}
-}
-
-static const struct process *find_main(const struct processes *p)
-{
-	const struct process *main = &p->items[0];
-
+	p->main = p->items;
 	for (size_t i = 1; i < p->n; i++)
-		main = p->items[i].n > main->n ? &p->items[i] : main;
-	return main;
+		p->main = p->items[i].n > p->main->n ? &p->items[i] : p->main;
+	return true;
 }
 
 /*
  * One that was there before or is there after the main one is a program that was started again,
  * but for a time between them as long as all of the main one: that is another run.
  */
-static bool is_stray(const struct process *p, const struct process *main)
+static bool is_stray(const struct processes *p, const struct process *process)
 {
-	double length = main->to - main->from;
+	const struct sample *samples = p->s->samples;
+	double from = (double)samples[p->main->first].timestamp_ns;
+	double to = (double)samples[p->main->last].timestamp_ns;
 
-	if (p == main)
-		return false;
-	return (p->first > main->first && p->last < main->last) || main->from - p->to > length ||
-	       p->from - main->to > length;
+	return process != p->main &&
+	       ((process->first > p->main->first && process->last < p->main->last) ||
+		from - (double)samples[process->last].timestamp_ns > to - from ||
+		(double)samples[process->first].timestamp_ns - to > to - from);
 }
 
 /* How many records are stray; 0, too, where they are so many that two runs are mixed. */
 static size_t count_strays(const struct processes *p)
 {
-	const struct process *main = find_main(p);
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		n += is_stray(&p->items[i], main) ? p->items[i].n : 0;
-	return n <= MAX_STRAYS && n * PER_STRAY <= main->n ? n : 0;
-}
-
-static int copy_own(struct rank_analysis *a, struct rank *rank, struct processes *p)
-{
-	const struct process *main = find_main(p);
-	const struct stream *s = rank->stream;
-	struct stream *own = add_stream(a, rank);
-
-	if (!own)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->n; i++) {
-		const struct identity *id = identity_of(a->telemetry, &s->samples[i]);
-
-		if (!is_stray(find_process(p, strays_process(id)), main))
-			own->samples[own->n++] = s->samples[i];
-	}
-	rank->own = own;
-	return 0;
+		n += is_stray(p, &p->items[i]) ? p->items[i].n : 0;
+	return n <= MAX_STRAYS && n * PER_STRAY <= p->main->n ? n : 0;
 }
 
 int strays_leave_out(struct rank_analysis *a)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
+	for (size_t i = 0; i < a->n_ranks; i++) {
 		struct rank *rank = &a->ranks[i];
-		struct processes processes = { .n = 0 };
+		struct processes p = { .s = rank->stream };
+		struct stream *own;
 
 		rank->own = rank->stream;
-		list_processes(a->telemetry, rank->stream, &processes);
-		rank->n_strays = processes.is_full ? 0 : count_strays(&processes);
-		if (rank->n_strays > 0)
-			r = copy_own(a, rank, &processes);
+		if (!list_processes(a->telemetry, &p) || count_strays(&p) == 0)
+			continue;
+		own = add_stream(a, rank);
+		if (!own)
+			return -ENOMEM;
+		for (size_t k = 0; k < p.s->n; k++) {
+			const struct identity *id = identity_of(a->telemetry, &p.s->samples[k]);
+
+			if (!is_stray(&p, find_process(&p, strays_process(id))))
+				own->samples[own->n++] = p.s->samples[k];
+		}
+		rank->own = own;
 	}
-	return r;
+	return 0;
+}
+
+static size_t strays_of(const struct rank *rank)
+{
+	return rank->stream->n - rank->own->n;
 }
 
 size_t strays_count_ranks(const struct rank_analysis *a)
@@ -486,7 +443,7 @@ uint64_t strays_count(const struct rank_analysis *a)
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < a->n_ranks; i++)
-		n += a->ranks[i].n_strays;
+		n += strays_of(&a->ranks[i]);
 	return n;
 }
 
@@ -506,12 +463,12 @@ void strays_add_text(struct buf *out, const struct rank_analysis *a)
 			   (long long)a->declared_size, n_ranks == 1 ? "is" : "are");
 	if (n == 0)
 		return;
-	while (rank->n_strays == 0)
+	while (strays_of(rank) == 0)
 		rank++;
 	buf_printf(out, " %llu record%s of other processes, which stand%s with those of rank %lld",
 		   (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "s" : "",
 		   (long long)rank->rank);
-	buf_printf(out, "%s, %s left out.", rank->n_strays < n ? " and others" : "",
+	buf_printf(out, "%s, %s left out.", strays_of(rank) < n ? " and others" : "",
 		   n == 1 ? "was" : "were");
 }
 

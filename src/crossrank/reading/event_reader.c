@@ -432,8 +432,8 @@ static struct refusal read_v2(const struct jnode *record, const struct jnode *co
 	return refuse(reason, field);
 }
 
-struct refusal event_read(struct event_reader *r, const char *text, size_t n,
-			  struct telemetry_event *ret)
+static struct refusal read_carefully(struct event_reader *r, const char *text, size_t n,
+				     struct telemetry_event *ret)
 {
 	static const size_t before[] = { EVENT_SESSION, EVENT_VERSION }; /* are looked at first */
 	const struct jnode *nodes[EVENT_FIELDS] = { NULL };
@@ -442,8 +442,6 @@ struct refusal event_read(struct event_reader *r, const char *text, size_t n,
 	uint32_t seen = 0;
 	int e;
 
-	if (shapes_read(&r->shapes, text, n, ret))
-		return refuse(REASON_NONE, NULL);
 	arena_reset(&r->arena);
 	event_init(ret);
 	if (!utf8_is_valid(text, n))
@@ -476,4 +474,12 @@ struct refusal event_read(struct event_reader *r, const char *text, size_t n,
 	if (refusal.reason == REASON_NONE)
 		shapes_learn(&r->shapes, record, ret);
 	return refusal;
+}
+
+struct refusal event_read(struct event_reader *r, const char *text, size_t n,
+			  struct telemetry_event *ret)
+{
+	if (shapes_read(&r->shapes, text, n, ret))
+		return (struct refusal){ .reason = REASON_NONE };
+	return read_carefully(r, text, n, ret);
 }

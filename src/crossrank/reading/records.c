@@ -205,32 +205,6 @@ static const char *find_events(const char *s, const char *end)
 	}
 }
 
-/* Where a document of that kind begins with its first element; false: it is none. */
-static bool elements_begin(struct records *r)
-{
-	const char *begin = r->data + r->begin, *end = r->data + r->end;
-	const char *first = skip_space(begin, end), *at = first;
-
-	if (first < end && *first == '[') {
-		at++;
-	} else if (first < end && *first == '{') {
-		at = find_events(first, end);
-		/* A record over several lines, as printed for people: nothing is behind its brace.
-		 */
-		for (const char *s = first + 1; !at && s < end && is_space(*s) && !r->is_single;
-		     s++)
-			r->is_single = *s == '\n';
-		if (!at && !r->is_single)
-			return false;
-		at = at ? at : first;
-	} else {
-		return false;
-	}
-	buf_add(&r->around, first, (size_t)(at - first));
-	records_skip(r, (size_t)(at - begin));
-	return true;
-}
-
 /* ---- one after the other ---- */
 
 /* The byte that is next but white space; 0 at the end. */
@@ -251,33 +225,33 @@ static int peek(struct records *r, char *ret)
 	}
 }
 
-/* What follows the array, with what came before it, is one JSON text without the elements. */
-static int check_rest(struct records *r, struct record_text *ret)
+/* All that is left. 0; -EFBIG: it is longer than a record may be. */
+static int fill_all(struct records *r)
 {
 	int more = 1;
 
-	ret->line = r->line;
+	while (more > 0)
+		more = records_fill(r);
+	return more;
+}
+
+/* What follows the array, with what came before it, is one JSON text without the elements. */
+static int check_rest(struct records *r, struct record_text *ret)
+{
+	int more = fill_all(r);
+
 	r->is_done = true;
-	if (r->around.len == 1)
-		buf_add_char(&r->around, ']'); /* which is_stray_bracket() took */
-	while (more > 0) {
-		if (r->around.len + (r->end - r->begin) > RECORDS_MAX_BYTES)
-			more = -EFBIG;
-		else
-			buf_add(&r->around, r->data + r->begin, r->end - r->begin);
-		r->begin = r->end;
-		if (more > 0)
-			more = records_fill(r);
-	}
-	if (more == 0 && buf_error(&r->around) < 0)
-		more = -ENOMEM;
 	if (more < 0 && more != -EFBIG)
 		return more;
-	if (more == 0 && utf8_is_valid(r->around.data, r->around.len) &&
-	    jtree_is_valid(r->around.data, r->around.len))
-		return 0;
-	ret->reason = more < 0 ? REASON_TOO_LONG : REASON_BAD_JSON;
-	return 1;
+	*ret = (struct record_text){ .line = r->line,
+				     .reason = more < 0 ? REASON_TOO_LONG : REASON_BAD_JSON };
+	if (r->around.len == 1)
+		buf_add_char(&r->around, ']'); /* which is_stray_bracket() took */
+	buf_add(&r->around, r->data + r->begin, r->end - r->begin);
+	if (buf_error(&r->around) < 0)
+		return -ENOMEM;
+	return more < 0 || !utf8_is_valid(r->around.data, r->around.len) ||
+	       !jtree_is_valid(r->around.data, r->around.len);
 }
 
 static int bad_end(struct records *r, struct record_text *ret)
@@ -360,13 +334,11 @@ static bool is_stray_bracket(struct records *r)
 }
 
 /* The document is one record: all of it, to the end. */
-static int take_all(struct records *r, struct record_text *ret)
+static int records_next_whole(struct records *r, struct record_text *ret)
 {
-	int more = 1;
+	int more = fill_all(r);
 
 	r->is_done = true;
-	while (more > 0)
-		more = records_fill(r);
 	if (more < 0 && more != -EFBIG)
 		return more;
 	*ret = (struct record_text){ .text = r->data + r->begin,
@@ -380,12 +352,8 @@ static int take_all(struct records *r, struct record_text *ret)
 static int elements_next(struct records *r, struct record_text *ret)
 {
 	char c = '\0';
-	int more;
+	int more = peek(r, &c);
 
-	*ret = (struct record_text){ 0 };
-	if (r->is_single)
-		return take_all(r, ret);
-	more = peek(r, &c);
 	if (more > 0 && c == ']' && is_stray_bracket(r))
 		return tell_broken(r, REASON_BAD_JSON, 0, ret);
 	if (more > 0 && c == ']')
@@ -397,6 +365,33 @@ static int elements_next(struct records *r, struct record_text *ret)
 	if (more <= 0)
 		return more < 0 ? more : bad_end(r, ret);
 	return take_element(r, ret);
+}
+
+/* Moves to the first element of a document of that kind, or to the one record that it is. */
+static void elements_begin(struct records *r)
+{
+	const char *begin = r->data + r->begin, *end = r->data + r->end;
+	const char *first = skip_space(begin, end), *at = NULL;
+	bool is_spread = false;
+
+	if (first < end && *first == '[')
+		at = first + 1;
+	else if (first < end && *first == '{')
+		at = find_events(first, end);
+	if (at) {
+		r->next = elements_next;
+		buf_add(&r->around, first, (size_t)(at - first));
+		records_skip(r, (size_t)(at - begin));
+		return;
+	}
+	/* A record over several lines, as printed for people, has nothing behind its brace. */
+	for (const char *s = first + 1;
+	     first < end && *first == '{' && s < end && is_space(*s) && !is_spread; s++)
+		is_spread = *s == '\n';
+	if (is_spread) {
+		r->next = records_next_whole;
+		records_skip(r, (size_t)(first - begin));
+	}
 }
 
 /* ---- which format ---- */
@@ -450,8 +445,8 @@ static int choose_format(struct records *r, const char *name)
 
 	if (hint == HINT_CSV || (hint != HINT_LINES && looks_like_csv(r)))
 		return csv_begin(r);
-	if (hint != HINT_LINES && elements_begin(r))
-		r->next = elements_next;
+	if (hint != HINT_LINES)
+		elements_begin(r);
 	return 0;
 }
 

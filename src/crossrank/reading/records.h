@@ -75,7 +75,7 @@ struct records {
 	uint64_t line;		/* of data[begin] */
 	bool at_end;		/* of the input */
 	/* elements */
-	bool is_single, wants_comma, is_done;
+	bool wants_comma, is_done;
 	struct buf around; /* what stands before and behind the array, as one JSON text */
 	/* CSV */
 	struct buf row;
