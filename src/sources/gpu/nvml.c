@@ -868,9 +868,7 @@ static const struct {
 
 static int compare_ns(const void *a, const void *b)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /*
