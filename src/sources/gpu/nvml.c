@@ -46,7 +46,6 @@ static const struct {
 	CALL(init, "nvmlInit_v2", true),
 	CALL(shutdown, "nvmlShutdown", true),
 	CALL(error_string, "nvmlErrorString", true),
-	CALL(driver_version, "nvmlSystemGetDriverVersion", false),
 	CALL(count, "nvmlDeviceGetCount_v2", true),
 	CALL(handle, "nvmlDeviceGetHandleByIndex_v2", true),
 	CALL(name, "nvmlDeviceGetName", false),
