@@ -327,34 +327,32 @@ int config_load(const char *path, struct config *c, struct buf *slips, struct er
 
 /* ---- listing ---- */
 
-static void visit(const struct config *c, const struct yaml_field *section,
-		  const struct yaml_field *field, int line, config_setting_fn *fn, void *ctx)
-{
-	struct config_setting setting = {
-		.section = section ? section->key : NULL,
-		.key = field->key,
-		.field = field,
-		.offset = field->offset + (section ? section->offset : 0),
-		.line = line,
-		.not_yet = section && section->not_yet ? section->not_yet : field->not_yet,
-	};
-
-	snprintf(setting.name, sizeof(setting.name), "%s%s%s", section ? section->key : "",
-		 section ? "." : "", field->key);
-	fn(ctx, c, &setting);
-}
-
 void config_each(const struct config *c, config_setting_fn *fn, void *ctx)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		const struct yaml_schema *s = fields[i].item;
-		const char *values = (const char *)c + fields[i].offset;
+		const struct yaml_field *section =
+			fields[i].kind == YAML_MAPPING ? &fields[i] : NULL;
+		const struct yaml_schema *s = section ? section->item : &schema;
+		const size_t offset = section ? section->offset : 0;
+		const int *lines = (const void *)((const char *)c + offset + s->lines_offset);
+		const size_t first = section ? 0 : i, end = section ? s->n_fields : i + 1;
 
-		if (fields[i].kind != YAML_MAPPING)
-			visit(c, NULL, &fields[i], c->lines[i], fn, ctx);
-		for (size_t k = 0; fields[i].kind == YAML_MAPPING && k < s->n_fields; k++)
-			visit(c, &fields[i], &s->fields[k],
-			      ((const int *)(const void *)(values + s->lines_offset))[k], fn, ctx);
+		for (size_t k = first; k < end; k++) {
+			const struct yaml_field *field = &s->fields[k];
+			struct config_setting setting = {
+				.section = section ? section->key : NULL,
+				.key = field->key,
+				.field = field,
+				.offset = offset + field->offset,
+				.line = lines[k],
+				.not_yet = section && section->not_yet ? section->not_yet
+								       : field->not_yet,
+			};
+
+			snprintf(setting.name, sizeof(setting.name), "%s%s%s",
+				 section ? section->key : "", section ? "." : "", field->key);
+			fn(ctx, c, &setting);
+		}
 	}
 }
 

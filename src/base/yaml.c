@@ -385,6 +385,15 @@ static int fail_value(struct reading *rd, const struct yaml_field *f, const stru
 		       expected.data);
 }
 
+static int fail_no_mapping(const struct reading *rd, const struct yaml_schema *schema,
+			   const struct yaml_piece *p)
+{
+	char shown[UTF8_QUOTED_BYTES];
+
+	return fail_at(rd, p->line, "the %s is %s; it must be a mapping of keys to values",
+		       schema->what, show_piece(p, shown));
+}
+
 /* "'name' is given again; keep this or line 3" */
 static int fail_repeated(struct reading *rd, const char *key, int line, int first)
 {
@@ -781,7 +790,6 @@ static int read_mappings(struct reading *rd, const struct yaml_field *f, const s
 	CLEANUP(buf_release) struct buf items = BUF_INIT;
 	struct yaml_items list = { NULL, 0 };
 	struct yaml_piece piece;
-	char text[UTF8_QUOTED_BYTES];
 	int r;
 
 	if (p->kind != PIECE_LIST)
@@ -795,9 +803,7 @@ static int read_mappings(struct reading *rd, const struct yaml_field *f, const s
 		if (list.n == YAML_MAX_ITEMS)
 			return fail_too_many(rd, f, piece.line);
 		if (piece.kind != PIECE_MAPPING)
-			return fail_at(rd, piece.line,
-				       "the %s is %s; it must be a mapping of keys to values",
-				       f->item->what, show_piece(&piece, text));
+			return fail_no_mapping(rd, f->item, &piece);
 		if (buf_reserve(&items, f->item->size) < 0)
 			return fail_memory(rd);
 		r = read_mapping(rd, f->item, true, piece.line, items.data + items.len);
@@ -830,31 +836,12 @@ static read_fn *const read_by_kind[YAML_MAPPINGS + 1] = {
 
 /* ---- documents ---- */
 
-static int read_root(struct reading *rd, const struct yaml_schema *schema, void *ret)
-{
-	struct yaml_piece p;
-	char text[UTF8_QUOTED_BYTES];
-	int r;
-
-	r = next_piece(rd, &p);
-	if (r < 0)
-		return r;
-	if (p.kind == PIECE_MAPPING)
-		r = read_mapping(rd, schema, true, p.line, ret);
-	else if (p.kind == PIECE_END || p.is_null)
-		r = read_mapping(rd, schema, false, 1, ret);
-	else
-		r = fail_at(rd, p.line, "the %s is %s; it must be a mapping of keys to values",
-			    schema->what, show_piece(&p, text));
-	/* A second document would come here. */
-	return r < 0 || p.kind == PIECE_END ? r : next_piece(rd, &p);
-}
-
 static int parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
 		 struct arena *arena, void *ret, struct buf *slips, struct err *err)
 {
 	CLEANUP(close_reading)
 	struct reading rd = { .name = name, .arena = arena, .slips = slips, .err = err };
+	struct yaml_piece p;
 	int r;
 
 	if (len > YAML_MAX_BYTES)
@@ -875,7 +862,17 @@ static int parse(const char *text, size_t len, const char *name, const struct ya
 	if (r < 0)
 		return r;
 	set_defaults(schema, 1, ret); /* also where it fails before the first key */
-	return read_root(&rd, schema, ret);
+	r = next_piece(&rd, &p);
+	if (r < 0)
+		return r;
+	if (p.kind == PIECE_MAPPING)
+		r = read_mapping(&rd, schema, true, p.line, ret);
+	else if (p.kind == PIECE_END || p.is_null)
+		r = read_mapping(&rd, schema, false, 1, ret);
+	else
+		r = fail_no_mapping(&rd, schema, &p);
+	/* A second document would come here. */
+	return r < 0 || p.kind == PIECE_END ? r : next_piece(&rd, &p);
 }
 
 int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,

@@ -406,47 +406,38 @@ void syscall_text_write(struct buf *out, const struct syscall_use *uses, size_t 
 	}
 }
 
-static int read_number(const char **at, uint64_t *ret)
-{
-	if (*(*at)++ != ' ')
-		return -EBADMSG;
-	if (**at != '-')
-		return num_scan_u64(at, ret) < 0 ? -EBADMSG : 0;
-	(*at)++;
-	*ret = U64_UNKNOWN;
-	return 0;
-}
-
 static int read_use(const char **at, struct arena *arena, struct syscall_use *ret)
 {
 	uint64_t *const numbers[] = { &ret->count, &ret->errors, &ret->cpu_ns, &ret->wait_ns };
 	size_t len = strspn(*at, NAME_CHARS);
-	int r = len == 0 || len > NAME_MAX_BYTES ? -EBADMSG : 0;
 
-	ret->name = r == 0 ? arena_strndup(arena, *at, len) : NULL;
-	if (r == 0 && !ret->name)
+	if (len == 0 || len > NAME_MAX_BYTES)
+		return -EBADMSG;
+	ret->name = arena_strndup(arena, *at, len);
+	if (!ret->name)
 		return -ENOMEM;
 	*at += len;
-	for (size_t i = 0; r == 0 && i < 4; i++)
-		r = read_number(at, numbers[i]);
-	return r;
-}
-
-static size_t count_uses(const char *text)
-{
-	size_t n = *text != '\0';
-
-	for (; *text; text++)
-		n += *text == ';';
-	return n;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		if (*(*at)++ != ' ')
+			return -EBADMSG;
+		*numbers[i] = U64_UNKNOWN;
+		if (**at == '-')
+			(*at)++;
+		else if (num_scan_u64(at, numbers[i]) < 0)
+			return -EBADMSG;
+	}
+	return 0;
 }
 
 int syscall_text_read(const char *text, struct arena *arena, struct syscall_use **ret,
 		      size_t *ret_n)
 {
-	size_t n = count_uses(text);
-	struct syscall_use *uses = arena_alloc(arena, (n + 1) * sizeof(*uses));
+	struct syscall_use *uses;
+	size_t n = *text != '\0';
 
+	for (const char *at = text; *at; at++)
+		n += *at == ';';
+	uses = arena_alloc(arena, (n + 1) * sizeof(*uses));
 	if (!uses)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {

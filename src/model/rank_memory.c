@@ -88,13 +88,6 @@ static const struct rank_member *find_parent(const struct rank_member *members, 
 	return parent;
 }
 
-static uint64_t process_key(const struct proc_key *key)
-{
-	uint64_t h = hash_bytes(HASH_INIT, &key->pid, sizeof(key->pid));
-
-	return hash_bytes(h, &key->start_ticks, sizeof(key->start_ticks));
-}
-
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -115,7 +108,10 @@ static int follow_members(struct rank_memory *m, struct rank_member *members, si
 	size_t first_new = m->n_forks;
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t key = process_key(&members[i].key), number;
+		const struct proc_key *own = &members[i].key;
+		uint64_t key = hash_bytes(hash_bytes(HASH_INIT, &own->pid, sizeof(own->pid)),
+					  &own->start_ticks, sizeof(own->start_ticks));
+		uint64_t number;
 
 		if (!map_get(&m->by_process, key, &number)) {
 			number = m->n_forks;

@@ -76,11 +76,6 @@ static double least_kept(const struct syscall_share *shares, size_t n)
 	return least;
 }
 
-static bool is_plain(const char *name)
-{
-	return name[0] && !strpbrk(name, " \t\r\n");
-}
-
 void run_write_shares(const struct syscall_share *shares, size_t n, struct buf *out)
 {
 	double least = least_kept(shares, n);
@@ -88,7 +83,7 @@ void run_write_shares(const struct syscall_share *shares, size_t n, struct buf *
 
 	for (size_t i = 0; i < n; i++) {
 		if (!isfinite(shares[i].pct) || (n > RUN_MAX_SHARES && shares[i].pct <= least) ||
-		    !is_plain(shares[i].name))
+		    !shares[i].name[0] || strpbrk(shares[i].name, " \t\r\n"))
 			continue;
 		buf_printf(out, "%s%s %.17g", blank, shares[i].name, shares[i].pct);
 		blank = " ";

@@ -30,6 +30,11 @@ struct proc_key {
 				 /proc */
 };
 
+static inline bool proc_key_is(const struct proc_key *a, const struct proc_key *b)
+{
+	return a->pid == b->pid && a->start_ticks == b->start_ticks;
+}
+
 /* One system call of one process: how often, and how long. */
 struct syscall_use {
 	const char *name; /* "read", or "syscall_N" */

@@ -285,11 +285,23 @@ static int get_strings(struct tick_reader *r, const uint8_t **p, const uint8_t *
 	return n == 0 && (len == 0 || !r->strings[len - 1]) ? 0 : -EBADMSG;
 }
 
+static const int64_t key_max[N_LISTS] = {
+	[LIST_GPUS] = INT64_MAX,
+	[LIST_PROGRESS] = INT64_MAX,
+	[LIST_POINTS] = INT64_MAX,
+	[LIST_SAMPLES] = SAMPLE_KEY_MAX,
+	[LIST_SYSCALLS] = SAMPLE_KEY_MAX << SYSCALL_BITS | SYSCALL_NUMBERS,
+	[LIST_CGROUPS] = INT64_MAX,
+};
+
+/* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
 static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **p,
 		    const uint8_t *end)
 {
 	uint32_t length;
+	struct tick_cursor check;
 	uint64_t n;
+	int r;
 
 	if (get_number(p, end, &n) < 0 || end - *p < LENGTH_BYTES)
 		return -EBADMSG;
@@ -306,29 +318,12 @@ static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **
 		.key = (int64_t)NO_KEY,
 	};
 	*p += length;
-	return 0;
-}
-
-static const int64_t key_max[N_LISTS] = {
-	[LIST_GPUS] = INT64_MAX,
-	[LIST_PROGRESS] = INT64_MAX,
-	[LIST_POINTS] = INT64_MAX,
-	[LIST_SAMPLES] = SAMPLE_KEY_MAX,
-	[LIST_SYSCALLS] = SAMPLE_KEY_MAX << SYSCALL_BITS | SYSCALL_NUMBERS,
-	[LIST_CGROUPS] = INT64_MAX,
-};
-
-/* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
-static int check_list(struct tick_cursor c, enum tick_list list)
-{
-	int r;
-
-	while ((r = tick_cursor_next(&c)) > 0)
-		if (get_words(&c.p, c.end, c.n_words, NULL, NULL) < 0)
+	check = *c;
+	while ((r = tick_cursor_next(&check)) > 0)
+		if (get_words(&check.p, check.end, check.n_words, NULL, NULL) < 0)
 			return -EBADMSG;
-	if (c.key > key_max[list]) /* the last is the largest */
-		return -EBADMSG;
-	return r < 0 || c.p != c.end ? -EBADMSG : 0;
+	/* The last key is the largest. */
+	return r < 0 || check.p != check.end || check.key > key_max[list] ? -EBADMSG : 0;
 }
 
 int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t before_id,
@@ -350,8 +345,7 @@ int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t befor
 	for (enum tick_list list = n_lists; list < N_LISTS; list++)
 		r->lists[list] = (struct tick_cursor){ 0 };
 	for (enum tick_list list = 0; list < n_lists; list++)
-		if (get_list(&r->lists[list], list, &p, end) < 0 ||
-		    check_list(r->lists[list], list) < 0)
+		if (get_list(&r->lists[list], list, &p, end) < 0)
 			return -EBADMSG;
 	return p == end ? 0 : -EBADMSG;
 }

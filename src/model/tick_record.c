@@ -264,9 +264,7 @@ static int compare_found(const void *a, const void *b)
 {
 	const struct found_process *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return COMPARE(x->pid, y->pid) ?: COMPARE(x->row, y->row);
 }
 
 /* Each sample with its description and its system calls, by pid as in /proc. */

@@ -57,11 +57,16 @@ void call_names_release(struct call_names *names)
 	*names = (struct call_names){ 0 };
 }
 
-/* The number of a new one, from 1 on. */
-static int add_name(struct call_names *names, const char *name, uint64_t hash)
+/* From 1 on; 0: there is no number for it. */
+static int number_of(struct call_names *names, const char *name)
 {
+	uint64_t hash = hash_bytes(HASH_INIT, name, strlen(name)), number;
 	char *copy;
 
+	if (map_get(&names->numbers, hash, &number))
+		return strcmp(names->items[number - 1].name, name) == 0 ? (int)number : 0;
+	if (names->n >= SYSCALL_NUMBERS)
+		return 0;
 	if (ARRAY_RESERVE(names->items, names->cap, names->n + 1) < 0)
 		return -ENOMEM;
 	copy = strdup(name);
@@ -73,16 +78,6 @@ static int add_name(struct call_names *names, const char *name, uint64_t hash)
 	return (int)++names->n;
 }
 
-/* 0: there is no number for it. */
-static int number_of(struct call_names *names, const char *name)
-{
-	uint64_t hash = hash_bytes(HASH_INIT, name, strlen(name)), number;
-
-	if (map_get(&names->numbers, hash, &number))
-		return strcmp(names->items[number - 1].name, name) == 0 ? (int)number : 0;
-	return names->n < SYSCALL_NUMBERS ? add_name(names, name, hash) : 0;
-}
-
 struct numbered {
 	int number;
 	const struct syscall_use *use;
@@ -90,9 +85,7 @@ struct numbered {
 
 static int compare_numbered(const void *a, const void *b)
 {
-	int x = ((const struct numbered *)a)->number, y = ((const struct numbered *)b)->number;
-
-	return (x > y) - (x < y);
+	return COMPARE(((const struct numbered *)a)->number, ((const struct numbered *)b)->number);
 }
 
 /* Those that have a number, by number. */
@@ -172,25 +165,17 @@ static int compare_listed(const void *a, const void *b)
 {
 	const struct listed_process *x = a, *y = b;
 
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return COMPARE(x->number, y->number) ?: COMPARE(x->index, y->index);
 }
 
-static bool is_ascending(const struct listed_process *listed, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (listed[i].number <= listed[i - 1].number)
-			return false;
-	return true;
-}
-
-/* Returns how many are left. */
+/* By number, each once. Returns how many are left. */
 static size_t sort_listed(struct listed_process *listed, size_t n)
 {
-	size_t kept = 0;
+	size_t sorted = 1, kept = 0;
 
-	if (is_ascending(listed, n))
+	while (sorted < n && listed[sorted].number > listed[sorted - 1].number)
+		sorted++;
+	if (sorted >= n)
 		return n;
 	qsort(listed, n, sizeof(*listed), compare_listed);
 	for (size_t i = 0; i < n; i++)

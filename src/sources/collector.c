@@ -483,9 +483,7 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 
 static int compare_pid_to_known(const void *key, const void *item)
 {
-	pid_t x = *(const pid_t *)key, y = (*(struct process_cache *const *)item)->key.pid;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const pid_t *)key, (*(struct process_cache *const *)item)->key.pid);
 }
 
 /* Samples stand in the order of the roster unless somebody took some out: then hint is too far. */

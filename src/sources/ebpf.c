@@ -38,23 +38,12 @@ static int print_to_log(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static bool has_capability(const struct __user_cap_data_struct *data, unsigned cap)
-{
-	return data[cap / 32].effective >> (cap % 32) & 1;
-}
-
 /* What is lacking; NULL: nothing. CAP_SYS_ADMIN has stood for both since before they were. */
 static const char *lacking_rights(void)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-	bool may_load, may_trace;
+	bool may_load = ebpf_has_capability(CAP_BPF), may_trace = ebpf_has_capability(CAP_PERFMON);
 
-	if (syscall(SYS_capget, &header, data) < 0)
-		return "CAP_BPF and CAP_PERFMON";
-	may_load = has_capability(data, CAP_BPF);
-	may_trace = has_capability(data, CAP_PERFMON);
-	if (has_capability(data, CAP_SYS_ADMIN) || (may_load && may_trace))
+	if (ebpf_has_capability(CAP_SYS_ADMIN) || (may_load && may_trace))
 		return NULL;
 	return may_load	   ? "CAP_PERFMON beside CAP_BPF"
 	       : may_trace ? "CAP_BPF beside CAP_PERFMON"

@@ -17,6 +17,9 @@
  */
 int ebpf_check(struct err *err);
 
+/* Of this process; false as well where it cannot be asked (rungs.c). */
+bool ebpf_has_capability(unsigned capability);
+
 /*
  * The sentence for a load or attach that failed all the same, and the negative errno
  * to return. libbpf's own words go to the debug log.

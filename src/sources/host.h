@@ -1,5 +1,5 @@
 /*
- * host - what the kernel says of the whole machine, of its cgroups and of OOM kills.
+ * host - what the kernel says of the whole machine and of its cgroups.
  */
 #pragma once
 
@@ -32,9 +32,3 @@ int host_read(int proc_fd, const struct host_units *units, struct buf *text, str
  * read is left out. NULL stays where memory runs out.
  */
 void cgroups_read(int root_fd, struct snapshot *s);
-
-/* ---- how often the kernel killed for lack of memory: here, and on the host ---- */
-
-/* See sources_read_oom(). *ret_is_v1: which cgroup version the cgroup's count is from. */
-uint64_t oom_read_host(int root_fd);
-uint64_t oom_read_cgroup(int root_fd, bool *ret_is_v1);

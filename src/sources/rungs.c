@@ -191,13 +191,13 @@ static struct rung probe_syscalls(const struct probe *p)
 /* Where the kernel has Yama that says who may trace a process of the same user. */
 enum { TRACE_ALL, TRACE_ONLY_STARTED, TRACE_ONLY_ROOT, TRACE_NOBODY };
 
-static bool may_trace_others(void)
+bool ebpf_has_capability(unsigned capability)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
 	return syscall(SYS_capget, &header, data) == 0 &&
-	       data[CAP_SYS_PTRACE / 32].effective >> CAP_SYS_PTRACE % 32 & 1;
+	       data[capability / 32].effective >> capability % 32 & 1;
 }
 
 static struct rung probe_trace(const struct probe *p)
@@ -215,7 +215,7 @@ static struct rung probe_trace(const struct probe *p)
 	if (scope == TRACE_NOBODY)
 		return (struct rung){ what, "none",
 				      "nobody may trace here (kernel.yama.ptrace_scope is 3)" };
-	if (scope == TRACE_ALL || may_trace_others())
+	if (scope == TRACE_ALL || ebpf_has_capability(CAP_SYS_PTRACE))
 		return (struct rung){ what, rung, "" };
 	if (scope == TRACE_ONLY_ROOT)
 		return (struct rung){ what, "none",
@@ -248,15 +248,17 @@ static struct rung probe_memory(const struct probe *p)
 static struct rung probe_oom(const struct probe *p)
 {
 	static const char what[] = SOURCES_RUNG_OOM;
-	bool is_v1;
+	struct oom_counts oom;
 
 	if (p->sees_oom)
 		return (struct rung){ what, SOURCES_RUNG_OOM_EBPF, "" };
-	if (u64_known(oom_read_cgroup(p->root_fd, &is_v1)))
+	sources_read_oom(p->root_fd, &oom);
+	if (u64_known(oom.cgroup))
 		return (struct rung){ what,
-				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",
+				      oom.is_cgroup_v1 ? "cgroup memory.oom_control"
+						       : "cgroup memory.events",
 				      p->why_no_oom };
-	if (u64_known(oom_read_host(p->root_fd)))
+	if (u64_known(oom.host))
 		return (struct rung){
 			what, "a guess by the host's counter (proc/vmstat oom_kill)",
 			"no eBPF here, and this process's cgroup has no count that can be read"

@@ -135,6 +135,7 @@ int sources_read_open_files(int root_fd, struct proc_key key, const struct mask 
 struct oom_counts {
 	uint64_t host;	 /* anywhere on the host, since boot (proc/vmstat) */
 	uint64_t cgroup; /* in the calling process's own cgroup, since that was made */
+	bool is_cgroup_v1;
 };
 
 /*

@@ -5,7 +5,7 @@
 /* A datagram may hold several messages: walks through them as the reader does. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct life_threads threads = LIFE_THREADS_INIT;
+	struct life_threads threads = { 0 };
 	struct life_loss loss = { 0 };
 	struct life_event ev;
 	struct life_raw raw;

@@ -256,7 +256,7 @@ static void test_owners_are_known_or_not(void **state)
 
 static void test_threads_simple_process(void **state)
 {
-	struct life_threads t = LIFE_THREADS_INIT;
+	struct life_threads t = { 0 };
 	struct life_event ev;
 
 	(void)state;
@@ -276,7 +276,7 @@ static void test_threads_simple_process(void **state)
 
 static void test_threads_process_ends_with_the_last(void **state)
 {
-	struct life_threads t = LIFE_THREADS_INIT;
+	struct life_threads t = { 0 };
 	struct life_event ev;
 
 	(void)state;
@@ -295,7 +295,7 @@ static void test_threads_process_ends_with_the_last(void **state)
 
 static void test_threads_exec_in_another_thread_is_no_death(void **state)
 {
-	struct life_threads t = LIFE_THREADS_INIT;
+	struct life_threads t = { 0 };
 	struct life_event ev;
 
 	(void)state;
@@ -311,7 +311,7 @@ static void test_threads_exec_in_another_thread_is_no_death(void **state)
 
 static void test_threads_from_before_are_not_counted(void **state)
 {
-	struct life_threads t = LIFE_THREADS_INIT;
+	struct life_threads t = { 0 };
 	struct life_event ev;
 
 	(void)state;
@@ -337,7 +337,7 @@ static void test_threads_forget_once_per_gap(void **state)
 		{ { .type = LIFE_RAW_EXIT, .seq = 108, .tid = 30, .pid = 30 }, false },
 		{ { .type = LIFE_RAW_EXIT, .seq = 109, .tid = 31, .pid = 30 }, true },
 	};
-	struct life_threads t = LIFE_THREADS_INIT;
+	struct life_threads t = { 0 };
 	struct life_loss loss = { 0 };
 	struct life_event ev;
 

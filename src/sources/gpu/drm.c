@@ -47,7 +47,7 @@ static const char *next_line(const char *line)
 	return *line ? line + 1 : NULL;
 }
 
-static bool find_value(const char *text, const char *key, char ret[DRM_SLOT_BYTES])
+bool drm_find_value(const char *text, const char *key, char ret[DRM_SLOT_BYTES])
 {
 	for (const char *line = text; line; line = next_line(line)) {
 		const char *value = value_of(line, key);
@@ -56,16 +56,6 @@ static bool find_value(const char *text, const char *key, char ret[DRM_SLOT_BYTE
 			return copy_slot(value, ret);
 	}
 	return false;
-}
-
-bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES])
-{
-	return find_value(text, "PCI_SLOT_NAME=", ret);
-}
-
-bool drm_parse_driver(const char *text, char ret[DRM_SLOT_BYTES])
-{
-	return find_value(text, "DRIVER=", ret);
 }
 
 /* "12 KiB", "12 MiB", "12"; U64_UNKNOWN. */
@@ -277,6 +267,7 @@ bool drm_parse_client(const char *text, struct drm_client *ret)
 }
 
 #define FILE_BYTES 4096
+#define SLOT_KEY "PCI_SLOT_NAME="
 #define DRM_SENSORS_BYTES 32
 
 struct drm_card {
@@ -334,7 +325,7 @@ static const char *vendor_of(const char *uevent)
 {
 	char driver[DRM_SLOT_BYTES];
 
-	if (!drm_parse_driver(uevent, driver))
+	if (!drm_find_value(uevent, "DRIVER=", driver))
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++)
 		if (strcmp(drivers[i].driver, driver) == 0)
@@ -359,7 +350,7 @@ static bool describe(int root_fd, const char *card, struct drm_card *ret)
 	*ret = (struct drm_card){ 0 };
 	if (strlen(card) >= sizeof(ret->card) ||
 	    read_sys(root_fd, card, "uevent", text, sizeof(text)) < 0 ||
-	    !drm_parse_slot(text, ret->slot))
+	    !drm_find_value(text, SLOT_KEY, ret->slot))
 		return false;
 	vendor = vendor_of(text);
 	if (!vendor)
@@ -433,7 +424,8 @@ static bool is_there(int root_fd, const struct drm_card *c)
 	char text[FILE_BYTES], slot[DRM_SLOT_BYTES];
 
 	return read_sys(root_fd, c->card, "uevent", text, sizeof(text)) >= 0 &&
-	       drm_parse_slot(text, slot) && strcmp(slot, c->slot) == 0 && vendor_of(text);
+	       drm_find_value(text, SLOT_KEY, slot) && strcmp(slot, c->slot) == 0 &&
+	       vendor_of(text);
 }
 
 /* Adds it to the reading; false: it is gone, and unknown there. */
@@ -583,8 +575,7 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 
 static bool is_same_user(const struct client *a, const struct client *b)
 {
-	return a->device == b->device && a->key.pid == b->key.pid &&
-	       a->key.start_ticks == b->key.start_ticks;
+	return a->device == b->device && proc_key_is(&a->key, &b->key);
 }
 
 /* Clients of one process on one device stand together. */
@@ -592,9 +583,7 @@ static int compare_clients(const void *a, const void *b)
 {
 	const struct client *x = a, *y = b;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
+	return COMPARE(x->device, y->device) ?: COMPARE(x->key.pid, y->key.pid);
 }
 
 /* Adds what was seen at the last look; the cards stand in the reading from first_device on. */

@@ -63,8 +63,7 @@ void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p)
 	for (uint32_t i = 0; i < r->n_processes; i++) {
 		struct gpu_process *same = &r->processes[i];
 
-		if (same->key.pid != p->key.pid || same->key.start_ticks != p->key.start_ticks ||
-		    same->device != p->device)
+		if (same->device != p->device || !proc_key_is(&same->key, &p->key))
 			continue;
 		same->memory_bytes = u64_max_known(same->memory_bytes, p->memory_bytes);
 		same->utilization_pct = f64_max_known(same->utilization_pct, p->utilization_pct);

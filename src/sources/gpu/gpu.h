@@ -403,11 +403,8 @@ void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct
 /* That of the busiest, which may be a little above 100; NaN: not told. */
 double drm_busiest_percent(const struct drm_use *use);
 
-/* PCI_SLOT_NAME of a device's uevent. */
-bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES]);
-
-/* DRIVER of it. */
-bool drm_parse_driver(const char *text, char ret[DRM_SLOT_BYTES]);
+/* The first word behind a key of a device's uevent: "PCI_SLOT_NAME=", "DRIVER=". */
+bool drm_find_value(const char *text, const char *key, char ret[DRM_SLOT_BYTES]);
 
 /* ---- inside smi.c: NVIDIA's program ---- */
 

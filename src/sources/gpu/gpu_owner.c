@@ -277,8 +277,7 @@ static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *fil
 	if (!gpu_read_key(root_fd, pid, &p.key))
 		return;
 	for (uint32_t i = 0; i < ret->n_processes; i++)
-		n_listed += ret->processes[i].key.pid == p.key.pid &&
-			    ret->processes[i].key.start_ticks == p.key.start_ticks;
+		n_listed += proc_key_is(&ret->processes[i].key, &p.key);
 	if (n_listed == 0 ||
 	    (has_dark_device(ret) && (unsigned)__builtin_popcountll(devices) > n_listed))
 		gpu_add_process(ret, &p);

@@ -46,7 +46,6 @@ static const struct {
 	CALL(init, "nvmlInit_v2", true),
 	CALL(shutdown, "nvmlShutdown", true),
 	CALL(error_string, "nvmlErrorString", true),
-	CALL(driver_version, "nvmlSystemGetDriverVersion", false),
 	CALL(count, "nvmlDeviceGetCount_v2", true),
 	CALL(handle, "nvmlDeviceGetHandleByIndex_v2", true),
 	CALL(name, "nvmlDeviceGetName", false),
@@ -868,9 +867,7 @@ static const struct {
 
 static int compare_ns(const void *a, const void *b)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /*

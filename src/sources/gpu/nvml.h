@@ -75,7 +75,6 @@ struct nvml_calls {
 	int (*init)(void);
 	int (*shutdown)(void);
 	const char *(*error_string)(int);
-	int (*driver_version)(char *, unsigned);
 	int (*count)(unsigned *);
 	int (*handle)(unsigned, nvml_device *);
 	int (*name)(nvml_device, char *, unsigned);

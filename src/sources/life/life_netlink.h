@@ -119,15 +119,11 @@ uint64_t life_owners_take(struct life_owners *o, pid_t pid);
  * and takes the end of the first for the end.
  */
 
+/* All zero is a good beginning. */
 struct life_threads {
 	struct map extra;     /* pid -> threads beside the first, and whether that has ended */
 	unsigned n_forgotten; /* how often all of it was */
 };
-
-#define LIFE_THREADS_INIT   \
-	{                   \
-		MAP_INIT, 0 \
-	}
 
 void life_threads_release(struct life_threads *t);
 

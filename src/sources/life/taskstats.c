@@ -215,26 +215,8 @@ int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
 
 /* ---- requests ---- */
 
-#define TASKSTATS_REQUEST_BYTES 512
+#define REQUEST_BYTES 512
 #define CPUS_BYTES 256 /* leaves room for the headers of a request */
-
-/* A request with one attribute, into ret; returns the length. Texts go with their NUL. */
-static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
-			    const void *bytes, size_t len, char ret[TASKSTATS_REQUEST_BYTES])
-{
-	struct genlmsghdr genl = { .cmd = command, .version = 1 };
-	struct nlattr attr = { .nla_len = (uint16_t)(sizeof(attr) + len), .nla_type = attribute };
-	struct nlmsghdr header = { .nlmsg_type = type,
-				   .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) };
-
-	header.nlmsg_len = (uint32_t)(HEADERS + PADDED(attr.nla_len));
-	memset(ret, 0, TASKSTATS_REQUEST_BYTES);
-	memcpy(ret, &header, sizeof(header));
-	memcpy(ret + sizeof(header), &genl, sizeof(genl));
-	memcpy(ret + HEADERS, &attr, sizeof(attr));
-	memcpy(ret + HEADERS + sizeof(attr), bytes, len);
-	return header.nlmsg_len;
-}
 
 /* ---- the socket ---- */
 
@@ -252,42 +234,50 @@ struct taskstats_feed {
 
 /* ---- opening ---- */
 
-static int ask(int fd, const char *bytes, size_t n, char *answer, size_t size)
+/* Sends a request with one attribute. Returns the length of the answer. Texts go with their NUL. */
+static int ask(int fd, uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
+	       const void *bytes, size_t len, char answer[MESSAGE_BYTES])
 {
+	struct genlmsghdr genl = { .cmd = command, .version = 1 };
+	struct nlattr attr = { .nla_len = (uint16_t)(sizeof(attr) + len), .nla_type = attribute };
+	struct nlmsghdr header = { .nlmsg_type = type,
+				   .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) };
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	char request[REQUEST_BYTES] = { 0 };
 	ssize_t got;
 
-	if (send(fd, bytes, n, 0) < 0)
+	header.nlmsg_len = (uint32_t)(HEADERS + PADDED(attr.nla_len));
+	memcpy(request, &header, sizeof(header));
+	memcpy(request + sizeof(header), &genl, sizeof(genl));
+	memcpy(request + HEADERS, &attr, sizeof(attr));
+	memcpy(request + HEADERS + sizeof(attr), bytes, len);
+	if (send(fd, request, header.nlmsg_len, 0) < 0)
 		return -errno;
 	if (poll(&poll_fd, 1, ANSWER_MS) <= 0)
 		return -ETIMEDOUT;
-	got = recv(fd, answer, size, 0);
+	got = recv(fd, answer, MESSAGE_BYTES, 0);
 	return got < 0 ? -errno : (int)got;
 }
 
 static int start(struct taskstats_feed *feed)
 {
-	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
+	char answer[MESSAGE_BYTES], cpus[CPUS_BYTES];
 	uint32_t own = (uint32_t)getpid();
-	int got, r;
-	char cpus[CPUS_BYTES];
 	bool is_there;
 	ssize_t len;
-	size_t n;
+	int got, r;
 
 	feed->fd = netlink_socket(NETLINK_GENERIC, 0, &is_there);
 	if (feed->fd < 0)
 		return feed->fd;
-	n = write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
-			  TASKSTATS_GENL_NAME, sizeof(TASKSTATS_GENL_NAME), request);
-	got = ask(feed->fd, request, n, answer, sizeof(answer));
+	got = ask(feed->fd, GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
+		  TASKSTATS_GENL_NAME, sizeof(TASKSTATS_GENL_NAME), answer);
 	r = got < 0 ? got : taskstats_parse_family(answer, (size_t)got, &feed->family);
 	if (r < 0)
 		return r;
 	/* Of ourselves: what is told of others when they end has the same shape. */
-	n = write_request(feed->family, 0, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_PID, &own,
-			  sizeof(own), request);
-	got = ask(feed->fd, request, n, answer, sizeof(answer));
+	got = ask(feed->fd, feed->family, 0, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_PID, &own,
+		  sizeof(own), answer);
 	r = got < 0 ? got : taskstats_parse_probe(answer, (size_t)got, feed->family);
 	if (r < 0)
 		return r;
@@ -295,9 +285,8 @@ static int start(struct taskstats_feed *feed)
 	if (len < 0)
 		return (int)len;
 	cpus[strcspn(cpus, "\n")] = '\0'; /* a list such as "0-3" */
-	n = write_request(feed->family, NLM_F_ACK, TASKSTATS_CMD_GET,
-			  TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, strlen(cpus) + 1, request);
-	got = ask(feed->fd, request, n, answer, sizeof(answer));
+	got = ask(feed->fd, feed->family, NLM_F_ACK, TASKSTATS_CMD_GET,
+		  TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, strlen(cpus) + 1, answer);
 	return got < 0 ? got : taskstats_parse_ack(answer, (size_t)got);
 }
 

@@ -335,9 +335,7 @@ void syscall_table_each_living(struct syscall_table *t, uint64_t tag, syscalls_f
 
 static int compare_pid(const void *key, const void *item)
 {
-	pid_t x = *(const pid_t *)key, y = ((const struct proc_sample *)item)->key.pid;
-
-	return (x > y) - (x < y);
+	return COMPARE(*(const pid_t *)key, ((const struct proc_sample *)item)->key.pid);
 }
 
 /* Who was born later has a larger pid, mostly: so it stands behind the one before. */
