@@ -228,7 +228,7 @@ static int reset_roots(struct runner *r, const struct sheet_spec *spec)
 		};
 	r->roots = roots;
 	r->n_roots = n;
-	r->last_death_wall_ns = r->last_death_boot_ns = 0;
+	r->last_death_wall_ns = r->last_death_boot_ns = U64_UNKNOWN;
 	return 0;
 }
 
@@ -434,9 +434,8 @@ static void runner_judge_try(struct runner *r)
 	const struct root *failed = first_failed(r);
 	uint64_t ended_ns = runner_last_root(r)->rank.ended_wall_ns;
 
-	record->ended_wall_ns = u64_known(ended_ns)
-					? runner_later_of(ended_ns, r->last_death_wall_ns)
-					: runner_now(r);
+	record->ended_wall_ns = u64_known(ended_ns) ? u64_max_known(ended_ns, r->last_death_wall_ns)
+						    : runner_now(r);
 	if (runner_spec(r)->is_ranked) /* a command without ranks has none in its record */
 		record->ranks = arena_alloc(&r->arena, r->n_roots * sizeof(*record->ranks));
 	for (size_t i = 0; record->ranks && i < r->n_roots; i++)
@@ -536,7 +535,7 @@ static void end_try(struct runner *r)
 	r->phase = PHASE_IDLE;
 	r->options.ops->sheet_ended(r->options.ctx, runner_record(r),
 				    u64_known(ended_ns)
-					    ? runner_later_of(ended_ns, r->last_death_boot_ns)
+					    ? u64_max_known(ended_ns, r->last_death_boot_ns)
 					    : clock_boot_ns());
 	if (advance(r))
 		loop_timer_set(r->step_timer, 0, 0);
@@ -648,22 +647,21 @@ static void reap_one(struct runner *r, pid_t pid)
 		.pid = pid,
 		.pre_exec_rss_bytes = root ? root->pre_exec_rss_bytes : U64_UNKNOWN,
 	};
-	uint64_t died_ns;
 	uint64_t wall_ns;
 
 	r->options.ops->process_ending(r->options.ctx, pid);
 	if (wait4(pid, &reaped.wait_status, WNOHANG, &reaped.usage) != pid)
 		return;
-	died_ns = r->options.ops->process_reaped(r->options.ctx, &reaped);
-	/* A process was waited for, and died then (U64_UNKNOWN: just now). */
-	wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
-	r->last_death_wall_ns = runner_later_of(r->last_death_wall_ns, wall_ns);
-	r->last_death_boot_ns = runner_later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
+	wall_ns = r->options.ops->process_reaped(r->options.ctx, &reaped);
+	if (!u64_known(wall_ns))
+		wall_ns = runner_now(r); /* it died just now */
+	r->last_death_wall_ns = u64_max_known(r->last_death_wall_ns, wall_ns);
+	r->last_death_boot_ns = u64_max_known(r->last_death_boot_ns, boot_time_of(r, wall_ns));
 	if (root) {
 		root->is_running = false;
 		root->rank.status = exit_status_from_wait(reaped.wait_status);
-		root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
-		root->ended_boot_ns = boot_time_of(r, root->rank.ended_wall_ns);
+		root->rank.ended_wall_ns = wall_ns;
+		root->ended_boot_ns = boot_time_of(r, wall_ns);
 		if (runner_is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
 			runner_end_tree(r, STOP_RANK_FAILED);
 	}

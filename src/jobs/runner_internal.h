@@ -47,7 +47,8 @@ struct runner {
 	size_t sheet_index;
 	struct root *roots;
 	size_t n_roots;
-	uint64_t last_death_wall_ns, last_death_boot_ns; /* in this try, of any process; 0: none */
+	uint64_t last_death_wall_ns,
+		last_death_boot_ns; /* in this try, of any process; unknown: none */
 	enum stop_cause stop_cause;
 	const char *doing;    /* what the try was doing when its time was up; NULL */
 	bool is_ending;	      /* the tree has been told to end */
@@ -96,11 +97,6 @@ static inline const struct sheet_spec *runner_spec(const struct runner *r)
 static inline bool runner_is_failed(struct exit_status status)
 {
 	return status.signal >= 0 || status.exit_code > 0;
-}
-
-static inline uint64_t runner_later_of(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 /* runner.c */

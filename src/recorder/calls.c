@@ -150,7 +150,7 @@ static int compare_key(const void *a, const void *b)
 					: COMPARE(x->key.start_ticks, y->key.start_ticks);
 }
 
-void process_calls_sort(struct process_calls *calls)
+static void sort_calls(struct process_calls *calls)
 {
 	if (calls->n > 0)
 		qsort(calls->items, calls->n, sizeof(*calls->items), compare_key);
@@ -172,7 +172,8 @@ static size_t first_of(const struct process_calls *calls, pid_t pid)
 	return low;
 }
 
-const char *process_calls_find(const struct process_calls *calls, const struct proc_key *key)
+/* The text of this very process, of items in order; NULL: there is none. */
+static const char *find_call(const struct process_calls *calls, const struct proc_key *key)
 {
 	for (size_t i = first_of(calls, key->pid);
 	     i < calls->n && calls->items[i].key.pid == key->pid; i++)
@@ -181,12 +182,15 @@ const char *process_calls_find(const struct process_calls *calls, const struct p
 	return NULL;
 }
 
-void process_calls_tell(struct process_calls *calls, struct proc_record *processes, size_t n,
-			struct arena *arena)
+/*
+ * Each record gets its own, in the arena. A process that no sample saw has no start time: of
+ * several with its pid it is the first. Changes the order of the items.
+ */
+static void give_calls(struct process_calls *calls, struct attempt *a)
 {
-	process_calls_sort(calls);
-	for (size_t i = 0; i < n; i++) {
-		struct proc_record *p = &processes[i];
+	sort_calls(calls);
+	for (size_t i = 0; i < a->n_processes; i++) {
+		struct proc_record *p = &a->processes[i];
 
 		for (size_t k = first_of(calls, p->key.pid);
 		     k < calls->n && calls->items[k].key.pid == p->key.pid; k++) {
@@ -195,7 +199,7 @@ void process_calls_tell(struct process_calls *calls, struct proc_record *process
 			if (!call->text || (u64_known(p->key.start_ticks) &&
 					    call->key.start_ticks != p->key.start_ticks))
 				continue;
-			p->syscalls = arena_strdup(arena, call->text);
+			p->syscalls = arena_strdup(&a->arena, call->text);
 			call->text = NULL;
 			break;
 		}
@@ -262,12 +266,12 @@ void process_calls_fill_steps(struct process_calls *before, struct process_calls
 {
 	struct process_calls kept = { .max_bytes = SIZE_MAX };
 
-	process_calls_sort(now);
+	sort_calls(now);
 	/* The snapshot is in the order of pids, and so is what is kept. */
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		struct proc_sample *p = &snap->processes[i];
-		const char *had = process_calls_find(before, &p->key);
-		const char *text = process_calls_find(now, &p->key);
+		const char *had = find_call(before, &p->key);
+		const char *text = find_call(now, &p->key);
 
 		if (text)
 			fill_sample(p, text, had, &snap->arena);
@@ -391,7 +395,7 @@ void counted_calls_keep(struct counted_calls *calls, const char *trouble, struct
 	}
 	a->details.syscalls = uses;
 	a->details.n_syscalls = uses ? calls->sums.n : 0;
-	process_calls_tell(&calls->processes, a->processes, a->n_processes, &a->arena);
+	give_calls(&calls->processes, a);
 	if (trouble)
 		buf_printf(&why, "some were not counted: %s", trouble);
 	counted_calls_say_missing(calls, &why);

@@ -78,19 +78,6 @@ void process_calls_add(struct process_calls *calls, const struct proc_key *key,
 void process_calls_add_text(struct process_calls *calls, const struct proc_key *key,
 			    const char *text, size_t len);
 
-/* For process_calls_find(): which may change the order of the items. */
-void process_calls_sort(struct process_calls *calls);
-
-/* The text of this very process, of items in order; NULL: there is none. */
-const char *process_calls_find(const struct process_calls *calls, const struct proc_key *key);
-
-/*
- * Hands each record its own, into the arena. A process that no sample saw has no start time: of
- * several with its pid it is the first. Changes the order of the items.
- */
-void process_calls_tell(struct process_calls *calls, struct proc_record *processes, size_t n,
-			struct arena *arena);
-
 /*
  * From what each process has called so far (now) to what is new since its last sample (before,
  * which becomes now). Fills the samples of those that are in now, and may change its order. Others

@@ -23,7 +23,8 @@ const char *own_host(struct arena *arena)
 	return gethostname(name, sizeof(name) - 1) < 0 ? NULL : arena_strdup(arena, name);
 }
 
-bool own_host_is(const char *host)
+/* NULL: it is not. */
+static bool own_host_is(const char *host)
 {
 	char name[HOST_BYTES] = "";
 

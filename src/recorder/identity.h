@@ -14,7 +14,6 @@
 
 /* The name of the host. NULL: it cannot be told, or no memory. */
 const char *own_host(struct arena *arena);
-bool own_host_is(const char *host); /* NULL: it is not */
 
 /* The inode of the pid namespace. U64_UNKNOWN: it cannot be told. */
 uint64_t own_pid_ns(void);

@@ -28,7 +28,7 @@ void record_begin(struct run *run)
  * A run that is over soon needs no daemon. One that has submitted the job waits for it. Before a
  * daemon counts system calls that are not its to count, it is told so.
  */
-void record_greet(struct run *run)
+static void greet(struct run *run)
 {
 	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
 
@@ -41,7 +41,7 @@ void record_tell_changed(struct run *run)
 {
 	link_tell_changed(run->link, false);
 	if (run->options->is_submitted || run->job.keeps_calls)
-		record_greet(run);
+		greet(run);
 }
 
 /* Whether there is a daemon that cannot read the end in its own folder of logs. */
@@ -255,7 +255,7 @@ void record_tick(struct run *run, const struct series_point *point)
 		run->recording.is_replaced = true;
 		record_open(run);
 	}
-	record_greet(run);
+	greet(run);
 	record_look_for_anomalies(run);
 	record_events(run);
 	if (run->job.log) {

@@ -257,9 +257,6 @@ struct store *record_open_store(const struct run *run);
  */
 void record_begin(struct run *run);
 
-/* Says that the job runs, once that is worth it. Called at each tick: it is said once. */
-void record_greet(struct run *run);
-
 /* There is something new in the log. */
 void record_tell_changed(struct run *run);
 
