@@ -115,7 +115,8 @@ int effect_measure(const double *values, const bool *has_failed, size_t n_values
 	for (size_t i = 0; i < n_values; i++) {
 		if (!f64_known(values[i]))
 			continue;
-		points[n++] = (struct point){ sign * values[i], has_failed[i] };
+		points[n].value = sign * values[i];
+		points[n++].has_failed = has_failed[i];
 		n_failed += has_failed[i];
 	}
 	qsort(points, n, sizeof(*points), by_value);
