@@ -351,7 +351,6 @@ static uint64_t times(const struct finding *f)
 static int begin(struct episodes *es, const struct tick *m, const struct check *check,
 		 const struct subject *who, uint64_t hash, const struct finding *f)
 {
-	struct subject blamed = *who;
 	struct running *r;
 	struct episode *e;
 
@@ -378,24 +377,22 @@ static int begin(struct episodes *es, const struct tick *m, const struct check *
 	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->changed = m->now;
 	r->e.seen_wall_ns = r->e.over_wall_ns = m->snap->wall_ns;
-	if (who->blame)
-		who->blame(who->blame_ctx, &blamed);
 	e = &r->e;
 	e->worst.type = r->check->type;
 	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
-	e->worst.has_pid = r->is_of_process || blamed.key.pid > 0;
-	e->worst.pid = blamed.key.pid;
-	e->worst.start_ticks = e->worst.has_pid ? blamed.key.start_ticks : U64_UNKNOWN;
-	e->worst.sheet_num = blamed.sheet_num;
-	episode_set_job(e, blamed.job_id);
-	e->attempt_id = blamed.attempt_id;
-	snprintf(e->comm, sizeof(e->comm), "%s", blamed.comm ? blamed.comm : "");
-	e->gpu = blamed.kind == OF_GPU ? blamed.gpu : -1;
+	e->worst.has_pid = r->is_of_process || who->key.pid > 0;
+	e->worst.pid = who->key.pid;
+	e->worst.start_ticks = e->worst.has_pid ? who->key.start_ticks : U64_UNKNOWN;
+	e->worst.sheet_num = who->sheet_num;
+	episode_set_job(e, who->job_id);
+	e->attempt_id = who->attempt_id;
+	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
+	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
 	e->began_wall_ns = m->snap->wall_ns;
 	e->full_from_wall_ns = e->began_wall_ns > NS_BEFORE ? e->began_wall_ns - NS_BEFORE : 0;
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
-	episode_write_name(e, &blamed, m->snap->boot_id);
+	episode_write_name(e, who, m->snap->boot_id);
 	/* Once for all that begin at a tick: it takes as long as there are processes. */
 	if (!es->has_host)
 		detect_describe_host(m->snap, &es->host);
@@ -507,6 +504,12 @@ const struct episode *episodes_last(const struct episodes *es, const struct tick
 	const struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 
 	return r ? &r->e : NULL;
+}
+
+bool episodes_would_begin(const struct episodes *es, const struct tick *m, enum anomaly_type type,
+			  const struct subject *who)
+{
+	return es->n < EPISODES_MAX && !episodes_last(es, m, type, who);
 }
 
 void episodes_begin_tick(struct episodes *es)

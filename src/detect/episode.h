@@ -25,12 +25,8 @@
 #define EPISODES_PER_SECONDS 600
 #define EPISODES_REMEMBERED 256
 
-struct subject;
-typedef void blame_fn(const void *ctx, struct subject *who);
-
 /* Whose it is. What does not apply is 0, NULL, -1. Of a job or cgroup as a whole, key and comm are
- * the culprit's, where one is known when it begins: they do not tell it from others. To find that
- * out takes a walk through the processes, so blame fills them in when it does begin. */
+ * the culprit's, where one is known when it begins: they do not tell it from others. */
 struct subject {
 	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
 	struct proc_key key;
@@ -39,8 +35,6 @@ struct subject {
 	const char *comm;
 	uint64_t cgroup; /* the hash of its path */
 	int sheet_num, gpu;
-	blame_fn *blame; /* NULL: nobody is to be found */
-	const void *blame_ctx;
 };
 
 /* An episode that lasts, and what is needed to go on with it. */
@@ -102,6 +96,10 @@ void episodes_take_back(struct episodes *es, enum anomaly_type type, const struc
 /* The one that lasts; NULL: none does. */
 const struct episode *episodes_last(const struct episodes *es, const struct tick *m,
 				    enum anomaly_type type, const struct subject *who);
+
+/* Whether a finding that is over its threshold would begin one: to find a culprit takes a walk. */
+bool episodes_would_begin(const struct episodes *es, const struct tick *m, enum anomaly_type type,
+			  const struct subject *who);
 
 /* The process is gone, since then: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
