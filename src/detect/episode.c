@@ -164,14 +164,14 @@ static void set_end(struct running *r, uint64_t wall_ns)
 		r->e.seen_wall_ns = r->e.ended_wall_ns;
 }
 
-/* At this moment; after: the last value, or NaN. */
-static int end_one(struct episodes *es, struct running *r, const struct tick *m, double after,
-		   const char *why)
+/* At this time; after: the last value, or NaN. */
+static int end_one(struct episodes *es, struct running *r, const struct tick *m, uint64_t wall_ns,
+		   double after, const char *why)
 {
 	const bool is_moment = r->check->is_moment;
 
 	r->is_over = true;
-	set_end(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
+	set_end(r, is_moment ? r->e.over_wall_ns : wall_ns);
 	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = is_clear(r) ? r->clear_value : after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
@@ -193,18 +193,15 @@ static int be_clear(struct episodes *es, struct running *r, const struct tick *m
 	r->clear_value = value;
 	if (m->now - r->clear_since < r->hold)
 		return 0;
-	return end_one(es, r, m, value, "it was clear for long enough");
+	return end_one(es, r, m, m->snap->wall_ns, value, "it was clear for long enough");
 }
 
 int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		 const struct subject *who, uint64_t wall_ns, const char *why)
+		 const struct subject *who, uint64_t wall_ns)
 {
 	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
-	int ret = r ? end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
-	if (r && !r->check->is_moment)
-		set_end(r, wall_ns);
-	return ret;
+	return r ? end_one(es, r, m, wall_ns, F64_UNKNOWN, EPISODE_PROCESS_ENDED) : 0;
 }
 
 static bool is_of_job(const struct running *r, const struct job_track *job)
@@ -214,8 +211,7 @@ static bool is_of_job(const struct running *r, const struct job_track *job)
 }
 
 /* What begins or gets worse at a tick does not end at the same. */
-int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
-		     const char *why)
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job)
 {
 	int ret = 0;
 
@@ -223,9 +219,9 @@ int episodes_end_job(struct episodes *es, const struct tick *m, const struct job
 		struct running *r = es->items[i];
 
 		if (is_of_job(r, job) && r->changed == m->now)
-			r->ending = why;
+			r->is_ending = true;
 		else if (is_of_job(r, job))
-			ret = end_one(es, r, m, F64_UNKNOWN, why);
+			ret = end_one(es, r, m, m->snap->wall_ns, F64_UNKNOWN, EPISODE_JOB_ENDED);
 	}
 	return ret;
 }
@@ -234,11 +230,9 @@ int episodes_end_job(struct episodes *es, const struct tick *m, const struct job
 static int episodes_end_unseen(struct episodes *es, struct running *r, const struct tick *m,
 			       const char *why)
 {
-	int ret = end_one(es, r, m, F64_UNKNOWN, why);
+	int ret = end_one(es, r, m, episode_last_seen(&r->e), F64_UNKNOWN, why);
 
 	r->e.cleared_wall_ns = m->snap->wall_ns;
-	if (!r->check->is_moment)
-		set_end(r, episode_last_seen(&r->e));
 	return ret;
 }
 
@@ -264,8 +258,8 @@ int episodes_end_tick(struct episodes *es, const struct tick *m)
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
-		if (r->ending && r->changed != m->now && !r->is_over)
-			ret = end_one(es, r, m, F64_UNKNOWN, r->ending);
+		if (r->is_ending && r->changed != m->now && !r->is_over)
+			ret = end_one(es, r, m, m->snap->wall_ns, F64_UNKNOWN, EPISODE_JOB_ENDED);
 		if (r->is_over || r->noted == m->now)
 			continue;
 		if (r->check->is_moment)

@@ -49,13 +49,13 @@ struct running {
 	double noted;	    /* when anybody last said anything; NaN: adopted, and not looked at */
 	double sees_from;   /* from when on what is clear counts as such */
 	double changed;	    /* when it began or got worse */
-	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	unsigned n_missed;  /* looks that have not shown what was adopted */
 	uint64_t n_more;    /* other processes of the job that are counted with it… */
 	size_t n_own_bytes; /* …and told in its text after so many bytes of its own */
 	bool is_of_process; /* and not of a job or cgroup whose culprit is named */
 	bool is_unmet;	    /* it was adopted, and not found yet in what is there */
 	bool was_clear;	    /* since it was last over its threshold */
+	bool is_ending;	    /* with the next tick, as its job has ended */
 	bool is_over;
 };
 
@@ -103,11 +103,10 @@ bool episodes_would_begin(const struct episodes *es, const struct tick *m, enum 
 
 /* The process is gone, since then: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		 const struct subject *who, uint64_t wall_ns, const char *why);
+		 const struct subject *who, uint64_t wall_ns);
 
 /* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
-int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
-		     const char *why);
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job);
 
 /* All of them. */
 int episodes_end_all(struct episodes *es, const struct tick *m, const char *why);

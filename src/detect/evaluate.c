@@ -230,15 +230,15 @@ void evaluate_process_end(void *ctx, const struct track *p)
 
 	for (enum anomaly_type type = 0; p->active && type < N_ANOMALY_TYPES; type++)
 		if (p->active & 1u << type)
-			evaluation_fail(w, episodes_end(&w->d->episodes, &w->tick, type, &who,
-							end_ns, EPISODE_PROCESS_ENDED));
+			evaluation_fail(
+				w, episodes_end(&w->d->episodes, &w->tick, type, &who, end_ns));
 }
 
 void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;
 
-	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
+	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job));
 }
 
 /* ---- processes ---- */
