@@ -164,14 +164,14 @@ static void set_end(struct running *r, uint64_t wall_ns)
 		r->e.seen_wall_ns = r->e.ended_wall_ns;
 }
 
-/* At this moment; after: the last value, or NaN. */
-static int end_one(struct episodes *es, struct running *r, const struct tick *m, double after,
-		   const char *why)
+/* At this time; after: the last value, or NaN. */
+static int end_one(struct episodes *es, struct running *r, const struct tick *m, uint64_t wall_ns,
+		   double after, const char *why)
 {
 	const bool is_moment = r->check->is_moment;
 
 	r->is_over = true;
-	set_end(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
+	set_end(r, is_moment ? r->e.over_wall_ns : wall_ns);
 	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = is_clear(r) ? r->clear_value : after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
@@ -193,18 +193,15 @@ static int be_clear(struct episodes *es, struct running *r, const struct tick *m
 	r->clear_value = value;
 	if (m->now - r->clear_since < r->hold)
 		return 0;
-	return end_one(es, r, m, value, "it was clear for long enough");
+	return end_one(es, r, m, m->snap->wall_ns, value, "it was clear for long enough");
 }
 
 int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		 const struct subject *who, uint64_t wall_ns, const char *why)
+		 const struct subject *who, uint64_t wall_ns)
 {
 	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
-	int ret = r ? end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
-	if (r && !r->check->is_moment)
-		set_end(r, wall_ns);
-	return ret;
+	return r ? end_one(es, r, m, wall_ns, F64_UNKNOWN, EPISODE_PROCESS_ENDED) : 0;
 }
 
 static bool is_of_job(const struct running *r, const struct job_track *job)
@@ -214,8 +211,7 @@ static bool is_of_job(const struct running *r, const struct job_track *job)
 }
 
 /* What begins or gets worse at a tick does not end at the same. */
-int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
-		     const char *why)
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job)
 {
 	int ret = 0;
 
@@ -223,9 +219,9 @@ int episodes_end_job(struct episodes *es, const struct tick *m, const struct job
 		struct running *r = es->items[i];
 
 		if (is_of_job(r, job) && r->changed == m->now)
-			r->ending = why;
+			r->is_ending = true;
 		else if (is_of_job(r, job))
-			ret = end_one(es, r, m, F64_UNKNOWN, why);
+			ret = end_one(es, r, m, m->snap->wall_ns, F64_UNKNOWN, EPISODE_JOB_ENDED);
 	}
 	return ret;
 }
@@ -234,11 +230,9 @@ int episodes_end_job(struct episodes *es, const struct tick *m, const struct job
 static int episodes_end_unseen(struct episodes *es, struct running *r, const struct tick *m,
 			       const char *why)
 {
-	int ret = end_one(es, r, m, F64_UNKNOWN, why);
+	int ret = end_one(es, r, m, episode_last_seen(&r->e), F64_UNKNOWN, why);
 
 	r->e.cleared_wall_ns = m->snap->wall_ns;
-	if (!r->check->is_moment)
-		set_end(r, episode_last_seen(&r->e));
 	return ret;
 }
 
@@ -264,8 +258,8 @@ int episodes_end_tick(struct episodes *es, const struct tick *m)
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
-		if (r->ending && r->changed != m->now && !r->is_over)
-			ret = end_one(es, r, m, F64_UNKNOWN, r->ending);
+		if (r->is_ending && r->changed != m->now && !r->is_over)
+			ret = end_one(es, r, m, m->snap->wall_ns, F64_UNKNOWN, EPISODE_JOB_ENDED);
 		if (r->is_over || r->noted == m->now)
 			continue;
 		if (r->check->is_moment)
@@ -351,7 +345,6 @@ static uint64_t times(const struct finding *f)
 static int begin(struct episodes *es, const struct tick *m, const struct check *check,
 		 const struct subject *who, uint64_t hash, const struct finding *f)
 {
-	struct subject blamed = *who;
 	struct running *r;
 	struct episode *e;
 
@@ -378,24 +371,22 @@ static int begin(struct episodes *es, const struct tick *m, const struct check *
 	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->changed = m->now;
 	r->e.seen_wall_ns = r->e.over_wall_ns = m->snap->wall_ns;
-	if (who->blame)
-		who->blame(who->blame_ctx, &blamed);
 	e = &r->e;
 	e->worst.type = r->check->type;
 	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
-	e->worst.has_pid = r->is_of_process || blamed.key.pid > 0;
-	e->worst.pid = blamed.key.pid;
-	e->worst.start_ticks = e->worst.has_pid ? blamed.key.start_ticks : U64_UNKNOWN;
-	e->worst.sheet_num = blamed.sheet_num;
-	episode_set_job(e, blamed.job_id);
-	e->attempt_id = blamed.attempt_id;
-	snprintf(e->comm, sizeof(e->comm), "%s", blamed.comm ? blamed.comm : "");
-	e->gpu = blamed.kind == OF_GPU ? blamed.gpu : -1;
+	e->worst.has_pid = r->is_of_process || who->key.pid > 0;
+	e->worst.pid = who->key.pid;
+	e->worst.start_ticks = e->worst.has_pid ? who->key.start_ticks : U64_UNKNOWN;
+	e->worst.sheet_num = who->sheet_num;
+	episode_set_job(e, who->job_id);
+	e->attempt_id = who->attempt_id;
+	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
+	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
 	e->began_wall_ns = m->snap->wall_ns;
 	e->full_from_wall_ns = e->began_wall_ns > NS_BEFORE ? e->began_wall_ns - NS_BEFORE : 0;
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
-	episode_write_name(e, &blamed, m->snap->boot_id);
+	episode_write_name(e, who, m->snap->boot_id);
 	/* Once for all that begin at a tick: it takes as long as there are processes. */
 	if (!es->has_host)
 		detect_describe_host(m->snap, &es->host);
@@ -507,6 +498,12 @@ const struct episode *episodes_last(const struct episodes *es, const struct tick
 	const struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 
 	return r ? &r->e : NULL;
+}
+
+bool episodes_would_begin(const struct episodes *es, const struct tick *m, enum anomaly_type type,
+			  const struct subject *who)
+{
+	return es->n < EPISODES_MAX && !episodes_last(es, m, type, who);
 }
 
 void episodes_begin_tick(struct episodes *es)

@@ -25,12 +25,8 @@
 #define EPISODES_PER_SECONDS 600
 #define EPISODES_REMEMBERED 256
 
-struct subject;
-typedef void blame_fn(const void *ctx, struct subject *who);
-
 /* Whose it is. What does not apply is 0, NULL, -1. Of a job or cgroup as a whole, key and comm are
- * the culprit's, where one is known when it begins: they do not tell it from others. To find that
- * out takes a walk through the processes, so blame fills them in when it does begin. */
+ * the culprit's, where one is known when it begins: they do not tell it from others. */
 struct subject {
 	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
 	struct proc_key key;
@@ -39,8 +35,6 @@ struct subject {
 	const char *comm;
 	uint64_t cgroup; /* the hash of its path */
 	int sheet_num, gpu;
-	blame_fn *blame; /* NULL: nobody is to be found */
-	const void *blame_ctx;
 };
 
 /* An episode that lasts, and what is needed to go on with it. */
@@ -55,13 +49,13 @@ struct running {
 	double noted;	    /* when anybody last said anything; NaN: adopted, and not looked at */
 	double sees_from;   /* from when on what is clear counts as such */
 	double changed;	    /* when it began or got worse */
-	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	unsigned n_missed;  /* looks that have not shown what was adopted */
 	uint64_t n_more;    /* other processes of the job that are counted with it… */
 	size_t n_own_bytes; /* …and told in its text after so many bytes of its own */
 	bool is_of_process; /* and not of a job or cgroup whose culprit is named */
 	bool is_unmet;	    /* it was adopted, and not found yet in what is there */
 	bool was_clear;	    /* since it was last over its threshold */
+	bool is_ending;	    /* with the next tick, as its job has ended */
 	bool is_over;
 };
 
@@ -103,13 +97,16 @@ void episodes_take_back(struct episodes *es, enum anomaly_type type, const struc
 const struct episode *episodes_last(const struct episodes *es, const struct tick *m,
 				    enum anomaly_type type, const struct subject *who);
 
+/* Whether a finding that is over its threshold would begin one: to find a culprit takes a walk. */
+bool episodes_would_begin(const struct episodes *es, const struct tick *m, enum anomaly_type type,
+			  const struct subject *who);
+
 /* The process is gone, since then: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct tick *m, enum anomaly_type type,
-		 const struct subject *who, uint64_t wall_ns, const char *why);
+		 const struct subject *who, uint64_t wall_ns);
 
 /* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
-int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job,
-		     const char *why);
+int episodes_end_job(struct episodes *es, const struct tick *m, const struct job_track *job);
 
 /* All of them. */
 int episodes_end_all(struct episodes *es, const struct tick *m, const char *why);

@@ -230,15 +230,15 @@ void evaluate_process_end(void *ctx, const struct track *p)
 
 	for (enum anomaly_type type = 0; p->active && type < N_ANOMALY_TYPES; type++)
 		if (p->active & 1u << type)
-			evaluation_fail(w, episodes_end(&w->d->episodes, &w->tick, type, &who,
-							end_ns, EPISODE_PROCESS_ENDED));
+			evaluation_fail(
+				w, episodes_end(&w->d->episodes, &w->tick, type, &who, end_ns));
 }
 
 void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;
 
-	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job, EPISODE_JOB_ENDED));
+	evaluation_fail(w, episodes_end_job(&w->d->episodes, &w->tick, job));
 }
 
 /* ---- processes ---- */
@@ -343,35 +343,24 @@ void subject_blame(struct subject *who, const struct track *culprit)
 		who->sheet_num = culprit->sheet_num;
 }
 
-struct job_at_hand {
-	struct tracks *tracks;
-	const struct job_track *job;
-};
-
-static void blame_process(const void *ctx, struct subject *who)
-{
-	const struct job_at_hand *at = ctx;
-
-	subject_blame(who, culprit_of_processes(at->tracks, at->job));
-}
-
 static void check_job(struct evaluation *w, const struct check *check, struct job_track *job)
 {
-	const struct job_at_hand at = { &w->d->tracks, job };
 	struct subject who = subject_of_job(job);
 	struct finding f;
 
 	finding_clear(&f);
 	check->of_job(&w->tick, job, &f);
 	evaluation_count(w, check, &f);
-	who.blame = check->of_job == check_processes ? blame_process : NULL;
-	who.blame_ctx = &at;
-	if (check->of_job == check_ranks && f.stand == STAND_OVER) {
-		who.blame = rank_watch_blame;
-		who.blame_ctx = job->ranks;
+	if (f.stand != STAND_OVER && !(job->active & 1u << check->type))
+		return;
+	if (f.stand == STAND_OVER &&
+	    episodes_would_begin(&w->d->episodes, &w->tick, check->type, &who)) {
+		if (check->of_job == check_processes)
+			subject_blame(&who, culprit_of_processes(&w->d->tracks, job));
+		if (check->of_job == check_ranks)
+			rank_watch_blame(job->ranks, &who);
 	}
-	if (f.stand == STAND_OVER || job->active & 1u << check->type)
-		set_bit(&job->active, check->type, evaluation_note(w, check, &who, &f, NULL, NULL));
+	set_bit(&job->active, check->type, evaluation_note(w, check, &who, &f, NULL, NULL));
 }
 
 /* ---- GPUs and the host ---- */

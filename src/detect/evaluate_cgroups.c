@@ -240,43 +240,32 @@ static struct subject subject_of_pressure(struct evaluation *w, const struct cgr
 	return of_nobody(who);
 }
 
-struct cgroup_at_hand {
-	const struct evaluation *evaluation;
-	const char *path;
-};
-
 /* The process with the most memory in the cgroup, or below it. */
-static void blame_memory(const void *ctx, struct subject *who)
+static const struct track *culprit_of_cgroup(const struct evaluation *w, const char *path)
 {
-	const struct cgroup_at_hand *at = ctx;
-	const struct detect *d = at->evaluation->d;
-	const struct snapshot *snap = at->evaluation->snap;
+	const struct detect *d = w->d;
 	const struct track *worst = NULL;
 
-	for (size_t i = 0; i < snap->n_processes; i++) {
+	for (size_t i = 0; i < w->snap->n_processes; i++) {
 		const struct track *p =
 			d->track_of[i] == TRACK_NONE ? NULL : &d->tracks.items[d->track_of[i]];
 
-		if (p && f64_known(p->memory_mb) &&
-		    is_inside(snap->processes[i].cgroup, at->path) &&
+		if (p && f64_known(p->memory_mb) && is_inside(w->snap->processes[i].cgroup, path) &&
 		    (!worst || p->memory_mb > worst->memory_mb))
 			worst = p;
 	}
-	subject_blame(who, worst);
+	return worst;
 }
 
 static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
 			 const struct cgroup_past *past)
 {
-	const struct cgroup_at_hand at = { w, c->path };
 	struct subject of_cgroup = subject_of_pressure(w, c, past);
 	const struct subject of_kills = subject_of_kills(w, c->path, past);
 	const struct episode *told;
 	struct finding f;
 
 	w->tick.cgroup = past;
-	of_cgroup.blame = blame_memory;
-	of_cgroup.blame_ctx = &at;
 	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0) {
 		told = episodes_last(&w->d->episodes, &w->tick, ANOMALY_OOM_KILL, &of_kills);
 		w->tick.cgroup_kills_before = told ? told->peak_value : 0;
@@ -287,9 +276,14 @@ static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
 		finding_clear(&f);
 		checks[k].of_cgroup(&w->tick, c, &f);
 		evaluation_count(w, &checks[k], &f);
-		evaluation_note(w, &checks[k],
-				checks[k].of_cgroup == check_cgroup_oom ? &of_kills : &of_cgroup,
-				&f, NULL, NULL);
+		if (checks[k].of_cgroup == check_cgroup_oom) {
+			evaluation_note(w, &checks[k], &of_kills, &f, NULL, NULL);
+			continue;
+		}
+		if (f.stand == STAND_OVER &&
+		    episodes_would_begin(&w->d->episodes, &w->tick, checks[k].type, &of_cgroup))
+			subject_blame(&of_cgroup, culprit_of_cgroup(w, c->path));
+		evaluation_note(w, &checks[k], &of_cgroup, &f, NULL, NULL);
 	}
 }
 

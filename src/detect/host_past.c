@@ -24,30 +24,23 @@ static double memory_of(const struct proc_sample *p)
 
 typedef double rank_fn(const struct proc_sample *p);
 
-/* Keeps the largest so many, in order; what has nothing is not among them. */
-static void offer(const struct proc_sample **top, size_t *n, const struct proc_sample *p,
-		  rank_fn *rank)
-{
-	size_t i = *n;
-
-	if (!(rank(p) > 0) || (*n == ANOMALY_TOP && rank(p) <= rank(top[*n - 1])))
-		return;
-	if (*n < ANOMALY_TOP)
-		(*n)++;
-	else
-		i--;
-	for (; i > 0 && rank(p) > rank(top[i - 1]); i--)
-		top[i] = top[i - 1];
-	top[i] = p;
-}
-
+/* The largest so many, in order; what has nothing is not among them. */
 static size_t find_top(const struct snapshot *s, rank_fn *rank, struct anomaly_process *ret)
 {
-	const struct proc_sample *top[ANOMALY_TOP];
+	const struct proc_sample *top[ANOMALY_TOP + 1]; /* and a place for one that is too small */
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_processes; i++)
-		offer(top, &n, &s->processes[i], rank);
+	for (size_t i = 0; i < s->n_processes; i++) {
+		const struct proc_sample *p = &s->processes[i];
+		size_t at = n;
+
+		if (!(rank(p) > 0))
+			continue;
+		for (; at > 0 && rank(p) > rank(top[at - 1]); at--)
+			top[at] = top[at - 1];
+		top[at] = p;
+		n += n < ANOMALY_TOP;
+	}
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = (struct anomaly_process){ .key = top[i]->key,
 						   .cpu_percent = top[i]->cpu_percent,

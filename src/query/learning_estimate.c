@@ -202,7 +202,8 @@ int learning_list_similar(struct store *store, const struct learning_likeness *l
 		for (size_t i = 0; i < list.n; i++) {
 			const struct run_record *run = &list.items[i];
 
-			if (run->is_whole && run_is_decided(run) && run->attempt != like->attempt)
+			if (run->is_whole && run_is_decided(run) && run->attempt != like->attempt &&
+			    (!like->succeeded || run->outcome == OUTCOME_SUCCESS))
 				list.items[n++] = *run;
 		}
 		list.n = n;
@@ -312,41 +313,20 @@ static void add_example(struct store *store, const struct run_record *run,
 		usual->cpu_percent = f64_max_known(usual->cpu_percent, past.usage.peak_cpu_percent);
 }
 
-/* 1: there were enough runs on this rung. */
-static int try_usual(struct store *store, const struct run_kind *kind, const struct attempt *a,
-		     struct detect_usual *ret, struct err *err)
-{
-	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
-	const struct run_record *examples[USUAL_RUNS];
-	int r = store_list_runs_of_kind(store, kind, &runs, err);
-	size_t n = 0;
-
-	/* The newest that had succeeded when it began: later ones were not known then. */
-	for (size_t i = runs.n; r == 0 && n < USUAL_RUNS && i-- > 0;) {
-		const struct run_record *run = &runs.items[i];
-
-		if (run->is_whole && run->attempt != a->id && run->outcome == OUTCOME_SUCCESS &&
-		    run->ended_wall_ns <= a->started_wall_ns)
-			examples[n++] = run;
-	}
-	if (r < 0 || n < ESTIMATE_ENOUGH)
-		return r;
-	for (size_t i = 0; i < n; i++)
-		add_example(store, examples[i], ret);
-	return 1;
-}
-
 int learning_usual(struct store *store, const struct attempt *a, struct detect_usual *ret,
 		   struct err *err)
 {
+	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct run_class class;
-	struct run_kind kind = {
+	const struct learning_likeness like = {
 		.class = &class,
 		.uid = learning_scope(a->uid),
-		.until_wall_ns = a->started_wall_ns,
-		.limit = ESTIMATE_MAX_RUNS,
+		.attempt = a->id,
+		.started_wall_ns = a->started_wall_ns,
+		.succeeded = true,
 	};
+	enum run_rung rung;
 	int r = describe_attempt(a, &arena, &class, err);
 
 	*ret = (struct detect_usual){ .job_id = a->job_id,
@@ -354,7 +334,11 @@ int learning_usual(struct store *store, const struct attempt *a, struct detect_u
 				      .wall_seconds = F64_UNKNOWN,
 				      .cpu_seconds = F64_UNKNOWN,
 				      .rss_bytes = U64_UNKNOWN };
-	for (kind.rung = 0; r == 0 && kind.rung < RUNG_COUNT; kind.rung++)
-		r = try_usual(store, &kind, a, ret, err);
-	return r < 0 ? r : 0;
+	if (r == 0)
+		r = learning_list_similar(store, &like, &runs, &rung, err);
+	if (r < 0 || runs.n < SIMILAR_MIN_RUNS)
+		return r;
+	for (size_t i = runs.n > USUAL_RUNS ? runs.n - USUAL_RUNS : 0; i < runs.n; i++)
+		add_example(store, &runs.items[i], ret);
+	return 0;
 }

@@ -334,6 +334,7 @@ struct learning_likeness {
 	uint64_t uid;		  /* only of this user; U64_UNKNOWN: of all */
 	int64_t attempt;	  /* the run itself */
 	uint64_t started_wall_ns; /* they had ended then; U64_UNKNOWN: by now */
+	bool succeeded;		  /* only those that did */
 };
 
 /*

@@ -166,8 +166,8 @@ void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 	format_evidence(out, evidence);
 	if (a->is_attached && how && origin->of_attached)
 		how = origin->of_attached;
-	if (is_of_gpus && evidence == EVIDENCE_SAMPLED)
-		how = attempt_find_rung(a, RUNG_GPU_READINGS) ?: how;
+	if (is_of_gpus && evidence == EVIDENCE_SAMPLED && attempt_find_rung(a, RUNG_GPU_READINGS))
+		how = attempt_find_rung(a, RUNG_GPU_READINGS);
 	if (!is_of_gpus && evidence == EVIDENCE_SAMPLED && u64_known(gaps.min_ns)) {
 		buf_add_str(out, ", ");
 		sample_gaps_add(out, &gaps);

@@ -24,15 +24,12 @@ struct row_field {
 	void (*write)(struct json *j, const void *field);
 };
 
-#define FIELD(name_, struct_, field_, kind_)                                                      \
+#define FIELD(name_, struct_, field_, kind_, ...)                                                 \
 	{                                                                                         \
 		.name = name_, .kind = FIELD_##kind_, .offset = offsetof(struct struct_, field_), \
+		__VA_ARGS__                                                                       \
 	}
-#define FIELD_EXACT(name_, struct_, field_, kind_)                                                \
-	{                                                                                         \
-		.name = name_, .kind = FIELD_##kind_, .offset = offsetof(struct struct_, field_), \
-		.has_exact = true,                                                                \
-	}
+#define FIELD_EXACT(...) FIELD(__VA_ARGS__, .has_exact = true)
 #define FIELD_JSON(name_, offset_, write_)                                            \
 	{                                                                             \
 		.name = name_, .kind = FIELD_LIST, .offset = offset_, .write = write_ \
@@ -217,14 +214,9 @@ static void add_names(struct csv *c, const struct row_fields *fields)
 
 /* ---- all numbers of an attempt or a sheet, and behind them the evidence of each ---- */
 
-#define NUMBER(id_, key_, label_, kind_, member_, ...)                                         \
-	{                                                                                      \
-		.name = key_,                                                                  \
-		.kind = FIELD_##kind_,                                                         \
-		.offset = offsetof(struct figures, member_),                                   \
-		.has_exact =                                                                   \
-			(int)FIELD_##kind_ == FIELD_SECONDS || (int)FIELD_##kind_ == FIELD_MB, \
-	},
+#define NUMBER(id_, key_, label_, kind_, member_, ...) \
+	FIELD(key_, figures, member_, kind_,           \
+	      .has_exact = (int)FIELD_##kind_ == FIELD_SECONDS || (int)FIELD_##kind_ == FIELD_MB),
 #define ITS_EVIDENCE(id_, key_, ...) \
 	FIELD(key_ "_evidence", figures, evidence[FIGURE_##id_], EVIDENCE),
 
