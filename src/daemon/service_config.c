@@ -248,11 +248,6 @@ bool service_reload(struct service *s)
 
 /* ---- telling of it ---- */
 
-static double seconds_or_unknown(uint64_t wall_ns)
-{
-	return wall_ns ? clock_ns_to_seconds(wall_ns) : F64_UNKNOWN;
-}
-
 /* What is wrong with a file may quote it: that is for its owner. */
 int method_daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -265,8 +260,10 @@ int method_daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	json_begin_object(j);
 	json_key_string(j, "file", s->settings.paths->config);
 	json_key_bool(j, "was_read", s->settings.config->was_read);
-	json_key_f64(j, "loaded", seconds_or_unknown(s->settings.reload.loaded_wall_ns));
-	json_key_f64(j, "refused", seconds_or_unknown(s->settings.reload.refused_wall_ns));
+	json_key_f64(j, "loaded", clock_ns_to_seconds(s->settings.reload.loaded_wall_ns));
+	json_key_f64(j, "refused",
+		     is_refused ? clock_ns_to_seconds(s->settings.reload.refused_wall_ns)
+				: F64_UNKNOWN);
 	json_key_string(j, "error", is_refused && is_owner ? s->settings.reload.why.text : NULL);
 	/* NULL: all that is named is there. */
 	json_key_string(j, "missing_group",
