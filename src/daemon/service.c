@@ -221,7 +221,7 @@ static void on_care_timer(void *ctx)
 	struct err err = ERR_INIT;
 	int r;
 
-	/* Also what lies between memory of others, which malloc would keep for the next. */
+	/* What was freed goes back to the system, also what lies between memory in use. */
 	if (s->trim_boot_ns && clock_boot_ns() >= s->trim_boot_ns) {
 		s->trim_boot_ns = 0;
 		malloc_trim(0);

@@ -97,19 +97,7 @@ void service_release_config(struct service *s)
 struct changes {
 	const struct config *old;
 	size_t n;
-	bool mask, log, interval;
-};
-
-/* What else changes with a setting. */
-static const struct {
-	size_t offset, what;
-} consequences[] = {
-	{ offsetof(struct config, mask_secrets), offsetof(struct changes, mask) },
-	{ offsetof(struct config, mask_patterns), offsetof(struct changes, mask) },
-	{ offsetof(struct config, jsonl_path), offsetof(struct changes, log) },
-	{ offsetof(struct config, jsonl_max_bytes), offsetof(struct changes, log) },
-	{ offsetof(struct config, retention.max_bytes), offsetof(struct changes, log) },
-	{ offsetof(struct config, interval_seconds), offsetof(struct changes, interval) },
+	bool mask;
 };
 
 /* Those that a daemon keeps as it found them. */
@@ -158,20 +146,22 @@ static void note_change(void *ctx, const struct config *c, const struct config_s
 	if (is_same(changes->old, c, s))
 		return;
 	changes->n++;
-	for (size_t i = 0; i < ARRAY_SIZE(consequences); i++)
-		if (consequences[i].offset == s->offset)
-			*(bool *)((char *)changes + consequences[i].what) = true;
+	changes->mask |= s->offset == offsetof(struct config, mask_secrets) ||
+			 s->offset == offsetof(struct config, mask_patterns);
 }
 
 /* All of it or nothing. */
 static int replace_parts(struct service *s, const struct settings *wanted,
 			 const struct changes *changes, struct err *err)
 {
+	const bool has_other_log =
+		strcmp(wanted->paths.jsonl, s->settings.paths->jsonl) != 0 ||
+		config_log_bytes(&wanted->config) != config_log_bytes(s->settings.config);
 	struct collector *collector = NULL;
 	struct jsonl *log = NULL;
 	int r = changes->mask ? make_collector(s, wanted->mask, &collector, err) : 0;
 
-	if (r == 0 && changes->log)
+	if (r == 0 && has_other_log)
 		r = make_log(&wanted->paths, &wanted->config, &log, err);
 	if (r < 0) {
 		collector_free(collector);
@@ -183,7 +173,7 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 		service_stop_closer(s); /* which has one of its own */
 		s->scan.collector = collector;
 	}
-	if (changes->log) {
+	if (has_other_log) {
 		jsonl_free(s->jsonl);
 		s->jsonl = log;
 	}
@@ -195,6 +185,7 @@ static int take_over(struct service *s, struct settings *wanted, bool *ret_has_i
 		     struct err *err)
 {
 	struct changes changes = { .old = s->settings.config };
+	const double interval_seconds = s->settings.config->interval_seconds;
 	struct settings *before = s->settings.reloaded;
 	int r;
 
@@ -216,7 +207,7 @@ static int take_over(struct service *s, struct settings *wanted, bool *ret_has_i
 	s->settings.reloaded = wanted;
 	s->settings.config = &wanted->config;
 	s->settings.paths = &wanted->paths;
-	*ret_has_interval = changes.interval;
+	*ret_has_interval = wanted->config.interval_seconds != interval_seconds;
 	if (wanted->config.was_read)
 		log_info("read %s again: %zu %s changed", wanted->paths.config, changes.n,
 			 changes.n == 1 ? "setting has" : "settings have");
@@ -257,11 +248,6 @@ bool service_reload(struct service *s)
 
 /* ---- telling of it ---- */
 
-static double seconds_or_unknown(uint64_t wall_ns)
-{
-	return wall_ns ? clock_ns_to_seconds(wall_ns) : F64_UNKNOWN;
-}
-
 /* What is wrong with a file may quote it: that is for its owner. */
 int method_daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -274,8 +260,10 @@ int method_daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	json_begin_object(j);
 	json_key_string(j, "file", s->settings.paths->config);
 	json_key_bool(j, "was_read", s->settings.config->was_read);
-	json_key_f64(j, "loaded", seconds_or_unknown(s->settings.reload.loaded_wall_ns));
-	json_key_f64(j, "refused", seconds_or_unknown(s->settings.reload.refused_wall_ns));
+	json_key_f64(j, "loaded", clock_ns_to_seconds(s->settings.reload.loaded_wall_ns));
+	json_key_f64(j, "refused",
+		     is_refused ? clock_ns_to_seconds(s->settings.reload.refused_wall_ns)
+				: F64_UNKNOWN);
 	json_key_string(j, "error", is_refused && is_owner ? s->settings.reload.why.text : NULL);
 	/* NULL: all that is named is there. */
 	json_key_string(j, "missing_group",

@@ -124,32 +124,6 @@ struct json *rpc_call_result(struct rpc_call *call)
 	return &call->json;
 }
 
-/* ---- the answer ---- */
-
-/*
- * The whole answer, without the newline: {"jsonrpc":…,"result":…,"id":…} or, where
- * error is negative, {…"error":…}. Empty for a notification. What the method wrote
- * is used up. -EMSGSIZE, -ENOMEM: it cannot be had.
- */
-static int call_render(struct rpc_call *call, int error, const struct err *err, size_t max_bytes,
-		       struct buf *ret)
-{
-	if (call->id.len == 0)
-		return 0;
-	if (error < 0) {
-		conn_render_error(call->id.data, error, err ? err->text : "", ret);
-	} else {
-		if (!call->has_result)
-			json_none(rpc_call_result(call));
-		conn_render_id(&call->result, call->id.data);
-		*ret = call->result;
-		call->result = (struct buf)BUF_INIT;
-	}
-	if (buf_error(ret) < 0)
-		return -ENOMEM;
-	return ret->len > max_bytes ? -EMSGSIZE : 0;
-}
-
 /* ---- batches ---- */
 
 /* The line goes when the last call of it is answered. Without any answer there is none. */
@@ -180,7 +154,11 @@ static void batch_end_requests(struct rpc_conn *conn)
 
 /* ---- answers ---- */
 
-/* The call is over: its answer is sent, or waits for those of its batch. */
+/*
+ * The call is over: its answer is sent, or waits for those of its batch. {"jsonrpc":…,"result":…,
+ * "id":…} or, where error is negative, {…"error":…}; none for a notification. An error comes
+ * instead of an answer that is too long, or for which there is no memory.
+ */
 static void finish(struct rpc_call *call, int error, const struct err *err)
 {
 	CLEANUP(buf_release) struct buf answer = BUF_INIT;
@@ -188,9 +166,19 @@ static void finish(struct rpc_call *call, int error, const struct err *err)
 	struct batch *batch = call->batch;
 	size_t max = conn->server->limits.max_reply_bytes, used = batch ? batch->line.len : 0;
 	size_t room = used < max ? max - used : 0;
-	int r = call_render(call, error, err, room, &answer);
+	int r;
 
-	if (r < 0) { /* an error, instead of an answer that cannot be had */
+	if (call->id.len > 0 && error < 0) {
+		conn_render_error(call->id.data, error, err ? err->text : "", &answer);
+	} else if (call->id.len > 0) {
+		if (!call->has_result)
+			json_none(rpc_call_result(call));
+		conn_render_id(&call->result, call->id.data);
+		answer = call->result;
+		call->result = (struct buf)BUF_INIT;
+	}
+	r = buf_error(&answer) < 0 ? -ENOMEM : answer.len > room ? -EMSGSIZE : 0;
+	if (r < 0) {
 		struct err why = ERR_INIT;
 
 		if (r == -EMSGSIZE)

@@ -22,11 +22,6 @@ void conn_settle_soon(struct rpc_conn *conn)
 	loop_soon_set(server->settle_soon);
 }
 
-bool conn_is_round_over(const struct rpc_server *server)
-{
-	return loop_round_ms(server->loop) >= ROUND_MS;
-}
-
 void conn_count(struct rpc_conn *conn)
 {
 	struct rpc_stats *stats = &conn->server->stats;
@@ -345,12 +340,6 @@ static int parse_aside(struct rpc_conn *conn, struct buf *line)
 	return 0;
 }
 
-void parse_forget_server(struct rpc_server *server)
-{
-	for (struct parse_job *job = server->jobs; job; job = job->next)
-		job->server = NULL;
-}
-
 /* ---- reading ---- */
 
 /* Handles the lines that have come; those that there is no room or no time for wait. */
@@ -423,7 +412,7 @@ static void on_ready(void *ctx)
 {
 	struct rpc_conn *conn = ctx;
 
-	if (conn_is_round_over(conn->server)) {
+	if (loop_round_ms(conn->server->loop) >= ROUND_MS) {
 		conn->is_ready = true;
 		conn_settle_soon(conn);
 		return;

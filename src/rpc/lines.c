@@ -22,12 +22,13 @@ static void drop_taken(struct lines *l)
 	else if (l->at > 0)
 		memmove(l->bytes.data, l->bytes.data + l->at, rest);
 	buf_truncate(&l->bytes, rest);
+	l->n_scanned -= l->n_scanned < l->at ? l->n_scanned : l->at;
 	l->at = 0;
-	l->n_scanned = rest;
 }
 
 int lines_add(struct lines *l, const char *bytes, size_t n)
 {
+	drop_taken(l);
 	buf_add(&l->bytes, bytes, n);
 	return buf_error(&l->bytes);
 }
@@ -36,6 +37,8 @@ bool lines_has_line(struct lines *l)
 {
 	const char *end = NULL;
 
+	if (l->at > 0 && l->at == l->bytes.len)
+		drop_taken(l); /* who goes on to be idle holds nothing */
 	if (l->n_scanned < l->at)
 		l->n_scanned = l->at;
 	if (l->n_scanned < l->bytes.len)

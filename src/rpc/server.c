@@ -51,7 +51,7 @@ static void on_settle(void *ctx)
 		if (server->conns[i]->is_unsettled)
 			conn_continue(server->conns[i]);
 		i += server->n_conns == n_before; /* one that closed gave its place to another */
-		if (conn_is_round_over(server)) {
+		if (loop_round_ms(server->loop) >= ROUND_MS) {
 			loop_soon_set(server->settle_soon);
 			break;
 		}
@@ -347,7 +347,8 @@ struct rpc_server *rpc_server_free(struct rpc_server *server)
 		conn_write(conn);
 		conn_close(conn);
 	}
-	parse_forget_server(server);
+	for (struct parse_job *job = server->jobs; job; job = job->next)
+		job->server = NULL; /* which ends before they do */
 	free(server->conns);
 	loop_timer_close(server->sweep_timer);
 	loop_soon_close(server->settle_soon);

@@ -154,9 +154,6 @@ struct rpc_server {
 /* conn_continue() is called for it, in the loop's next round. */
 void conn_settle_soon(struct rpc_conn *conn);
 
-/* This round has lasted long enough: connections that can wait for the next one do. */
-bool conn_is_round_over(const struct rpc_server *server);
-
 /* Brings the server's sums up to date with what this connection holds. */
 void conn_count(struct rpc_conn *conn);
 
@@ -229,6 +226,3 @@ void conn_close(struct rpc_conn *conn);
 /* Handles what has come, or can be read, and had to wait, for one turn; then closes the
  * connection if all is done. conn may be gone. */
 void conn_continue(struct rpc_conn *conn);
-
-/* The server ends before the lines that are being parsed. */
-void parse_forget_server(struct rpc_server *server);

@@ -105,12 +105,32 @@ static void test_lines_that_are_taken(void **state)
 	lines_release(&l);
 }
 
+/* Hundreds of clients that were busy once hold no memory. */
+static void test_who_is_idle_holds_nothing(void **state)
+{
+	struct lines l = LINES_INIT(100000);
+	char text[8192];
+	const char *line;
+	size_t len;
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\n';
+	assert_int_equal(lines_add(&l, text, sizeof(text)), 0);
+	assert_int_equal(lines_next(&l, &line, &len), 1);
+	assert_int_equal(len, sizeof(text) - 1);
+	assert_false(lines_has_line(&l));
+	assert_int_equal(l.bytes.cap, 0);
+	lines_release(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_lines_with_nul),
 		cmocka_unit_test(test_lines_that_are_taken),
+		cmocka_unit_test(test_who_is_idle_holds_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

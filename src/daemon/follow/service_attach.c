@@ -24,8 +24,6 @@ static const struct rpc_field attach_fields[] = {
 
 /* ---- whether it may be ---- */
 
-/* ---- attaching ---- */
-
 static int check_free(struct service *s, const struct rpc_peer *peer, pid_t pid, struct err *err)
 {
 	const struct watched *job = service_job_of(s, pid);

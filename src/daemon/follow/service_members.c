@@ -270,11 +270,6 @@ struct found {
 	size_t n, cap;
 };
 
-static void release_found(struct found *f)
-{
-	free(f->items);
-}
-
 /* Each thread has its own. */
 static void add_children(struct found *f, int root_fd, pid_t pid)
 {
@@ -312,11 +307,12 @@ static void add_children(struct found *f, int root_fd, pid_t pid)
 
 void descendants_each(int root_fd, pid_t pid, descendants_fn *fn, void *ctx)
 {
-	CLEANUP(release_found) struct found found = { 0 };
+	struct found found = { 0 };
 
 	add_children(&found, root_fd, pid);
 	for (size_t i = 0; i < found.n; i++) {
 		fn(ctx, found.items[i]);
 		add_children(&found, root_fd, found.items[i]);
 	}
+	free(found.items);
 }

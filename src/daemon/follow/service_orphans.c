@@ -170,23 +170,20 @@ static void recall(struct service *s)
 {
 	const struct orphan_filter recorded = { s->record.boot_id, 0, ORPHANS_MAX };
 	const struct attempt_filter filter = { .running_only = true };
+	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
 	struct err err = ERR_INIT;
 
-	s->leftovers.n_recalled = s->database.n_opened;
-	if (store_read_orphans(s->store, &recorded, list_told, s, &err) < 0)
-		log_warning("not all that lives on of jobs that are over is followed: %s",
-			    err.text);
-	release_lost(s);
-	if (store_list_attempts(s->store, &filter, &s->leftovers.lost, &err) == 0)
-		s->leftovers.n_lost_left = s->leftovers.lost.n;
-	else
-		log_warning("what lives on of lost jobs is not looked for: %s", err.text);
-}
-
-static void recall_some(struct service *s)
-{
-	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
-
+	if (s->store && s->leftovers.n_recalled != s->database.n_opened) {
+		s->leftovers.n_recalled = s->database.n_opened;
+		if (store_read_orphans(s->store, &recorded, list_told, s, &err) < 0)
+			log_warning("not all that lives on of jobs that are over is followed: %s",
+				    err.text);
+		release_lost(s);
+		if (store_list_attempts(s->store, &filter, &s->leftovers.lost, &err) == 0)
+			s->leftovers.n_lost_left = s->leftovers.lost.n;
+		else
+			log_warning("what lives on of lost jobs is not looked for: %s", err.text);
+	}
 	while (s->leftovers.n_lost_left > 0 && clock_boot_ns() < until_ns) {
 		const struct attempt *a = &s->leftovers.lost.items[--s->leftovers.n_lost_left];
 		struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
@@ -275,9 +272,7 @@ int service_look_for_orphans(struct service *s, struct err *err)
 		s->leftovers.n_reaped++;
 	if (!s->scan.has_snap)
 		return 0;
-	if (s->store && s->leftovers.n_recalled != s->database.n_opened)
-		recall(s);
-	recall_some(s);
+	recall(s);
 	if (orphans_look(s->leftovers.orphans, &s->scan.snap, &ops, s) < 0)
 		return err_set(err, -ENOMEM, "no memory left to follow orphans");
 	return 0;

@@ -107,13 +107,8 @@ struct candidates {
 	const struct rpc_peer *peer;
 	uint64_t uid; /* of the first; U64_UNKNOWN: there is none */
 	bool has_own, is_unclear;
-	struct buf names;
+	struct buf *names;
 };
-
-static void candidates_release(struct candidates *c)
-{
-	buf_release(&c->names);
-}
 
 #define MAX_NAMES_BYTES 200
 
@@ -122,21 +117,21 @@ static void add_candidate(struct candidates *c, uint64_t uid, int attempt)
 	c->has_own = c->has_own || is_own(c->peer, uid);
 	c->is_unclear = c->is_unclear || (u64_known(c->uid) && c->uid != uid);
 	c->uid = uid;
-	if (c->names.len > MAX_NAMES_BYTES)
+	if (c->names->len > MAX_NAMES_BYTES)
 		return;
-	buf_printf(&c->names, "%suser %llu, ", c->names.len > 0 ? "; " : "",
+	buf_printf(c->names, "%suser %llu, ", c->names->len > 0 ? "; " : "",
 		   (unsigned long long)uid);
 	if (attempt > 0)
-		buf_printf(&c->names, "attempt %d", attempt);
+		buf_printf(c->names, "attempt %d", attempt);
 	else
-		buf_add_str(&c->names, "not begun");
+		buf_add_str(c->names, "not begun");
 }
 
 int service_check_meant(struct service *s, const struct rpc_peer *peer,
 			const struct job_params *params, enum service_right right, struct err *err)
 {
-	CLEANUP(candidates_release)
-	struct candidates c = { .peer = peer, .uid = U64_UNKNOWN, .names = BUF_INIT };
+	CLEANUP(buf_release) struct buf names = BUF_INIT;
+	struct candidates c = { .peer = peer, .uid = U64_UNKNOWN, .names = &names };
 	const struct queued *job;
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
@@ -156,7 +151,7 @@ int service_check_meant(struct service *s, const struct rpc_peer *peer,
 	if (!c.is_unclear || c.has_own)
 		return 0;
 	return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)", params->job_id,
-		       c.names.data);
+		       names.data);
 }
 
 /* ---- in the database ---- */

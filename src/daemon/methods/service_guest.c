@@ -138,14 +138,10 @@ void service_drop_guests(struct service *s)
 	map_release(&s->guests.due_ns);
 }
 
-/* By the connection that a call came on. */
-static struct guest *find_by_line(const struct service *s, const struct rpc_peer *peer)
+/* Whose connection a call came on; NULL: no guest's. */
+static struct guest *guest_of(const struct rpc_call *call)
 {
-	struct guest *guest = s->guests.first;
-
-	while (guest && rpc_subscriber_peer(guest->line) != peer)
-		guest = guest->next;
-	return guest;
+	return rpc_call_subscription(call, forget);
 }
 
 void service_tend_guests(struct service *s)
@@ -391,7 +387,7 @@ int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (r == 0 && !job_id_is_valid(params.job_id))
 		r = err_set(err, -EINVAL, "'%s' cannot be the id of a job", params.job_id);
-	if (r == 0 && find_by_line(s, peer))
+	if (r == 0 && guest_of(call))
 		r = err_set(err, -EEXIST, "this connection is a runner's already");
 	if (r == 0)
 		r = spend(s, peer->uid, 0, err); /* a look is work */
@@ -406,7 +402,7 @@ int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 		r = receive(s, call, &params, err);
 		if (r < 0)
 			return r;
-		guest = find_by_line(s, peer); /* the look may have hung up on it */
+		guest = guest_of(call); /* the look may have hung up on it */
 		if (!guest)
 			return err_set(err, -EBUSY, "the job cannot be watched now");
 		job = job_of(guest);
@@ -544,7 +540,7 @@ int method_runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct frames_params params = { 0 };
-	struct guest *guest = find_by_line(s, peer);
+	struct guest *guest = guest_of(call);
 	bool is_news = false;
 	struct json *j;
 	int r = rpc_call_read(call, frames_fields, ARRAY_SIZE(frames_fields), &params, err);
@@ -589,7 +585,7 @@ int method_runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 
-	if (!service_is_owner(peer) && !find_by_line(s, peer))
+	if (!service_is_owner(peer) && !guest_of(call))
 		return err_set(err, -EINVAL, "this connection is no runner's");
 	if (rpc_call_wants_answer(call) && service_is_owner(peer))
 		look_at_changes(s);
@@ -626,7 +622,7 @@ static const struct rpc_field calls_fields[] = {
 /* What was counted of the caller's own job: so far, or at its end for its record. */
 int method_runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
-	const struct guest *guest = find_by_line(ctx, rpc_call_peer(call));
+	const struct guest *guest = guest_of(call);
 	/* By its line, or by its process if it holds none yet. */
 	struct watched *job =
 		guest ? job_of(guest) : service_find_own_job(ctx, rpc_call_peer(call), NULL);

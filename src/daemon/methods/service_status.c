@@ -20,25 +20,6 @@ static void write_rungs(struct json *j, const char *key, const struct service *s
 /* To begin costs some hundredths of a second: over less than this that is no share of anything. */
 #define SETTLED_NS UINT64_C(1000000000)
 
-static void write_costs(struct json *j, const struct service *s)
-{
-	uint64_t up_ns = clock_boot_ns() - s->ticking.started_boot_ns;
-	uint64_t cpu_ns = clock_cpu_ns() + s->gpus.cpu_ns;
-
-	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(cpu_ns));
-	json_key_f64(j, "cpu_percent",
-		     up_ns < SETTLED_NS ? F64_UNKNOWN : (double)cpu_ns * 100 / (double)up_ns);
-	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
-	json_key_f64(j, "interval_seconds", s->interval_seconds);
-	json_key_f64(j, "configured_interval_seconds", s->settings.config->interval_seconds);
-	json_key_u64(j, "ticks", s->stats.n_ticks);
-	json_key_u64(j, "ticks_skipped", s->stats.n_skipped);
-	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
-	json_key_f64(j, "tick_cpu_seconds", clock_ns_to_seconds(s->stats.cpu_ns));
-	json_key_f64(j, "tick_cpu_percent", s->stats.load * 100);
-	json_key_f64(j, "other_cpu_percent", s->stats.other_load * 100);
-}
-
 /* Somebody who has it locked for a moment is most likely about to be done. */
 #define LOCK_UNSAID_NS UINT64_C(2000000000)
 
@@ -91,8 +72,43 @@ static uint64_t count_unaccounted(const struct service *s)
 	return n;
 }
 
-static void write_life(struct json *j, const struct service *s)
+int method_daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
+	struct service *s = ctx;
+	const struct queued *job;
+	struct json *j = rpc_call_result(call);
+	uint64_t up_ns = clock_boot_ns() - s->ticking.started_boot_ns;
+	uint64_t cpu_ns = clock_cpu_ns() + s->gpus.cpu_ns;
+	struct rpc_stats stats;
+	size_t n_running, n_queued = 0;
+
+	(void)err;
+	watch_jobs(s->watch, &n_running);
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		n_queued += !job->is_started;
+	rpc_server_get_stats(s->server, &stats);
+	json_begin_object(j);
+	json_key_string(j, "version", PROCTOR_VERSION);
+	json_key_i64(j, "pid", getpid());
+	json_key_f64(j, "uptime_seconds", clock_ns_to_seconds(up_ns));
+	json_key_u64(j, "running_jobs", n_running);
+	json_key_u64(j, "queued_jobs", n_queued);
+	json_key_u64(j, "held_jobs", service_count_held(s));
+	write_recording(j, s);
+	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
+	json_key_string(j, "pressure_reason", s->pressure.reason);
+	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(cpu_ns));
+	json_key_f64(j, "cpu_percent",
+		     up_ns < SETTLED_NS ? F64_UNKNOWN : (double)cpu_ns * 100 / (double)up_ns);
+	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
+	json_key_f64(j, "interval_seconds", s->interval_seconds);
+	json_key_f64(j, "configured_interval_seconds", s->settings.config->interval_seconds);
+	json_key_u64(j, "ticks", s->stats.n_ticks);
+	json_key_u64(j, "ticks_skipped", s->stats.n_skipped);
+	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
+	json_key_f64(j, "tick_cpu_seconds", clock_ns_to_seconds(s->stats.cpu_ns));
+	json_key_f64(j, "tick_cpu_percent", s->stats.load * 100);
+	json_key_f64(j, "other_cpu_percent", s->stats.other_load * 100);
 	json_key_u64(j, "process_events", s->life.n_told);
 	json_key_u64(j, "process_events_lost", s->life.n_lost);
 	json_key_u64(j, "process_accounts_missing", count_unaccounted(s));
@@ -112,34 +128,6 @@ static void write_life(struct json *j, const struct service *s)
 		     s->scan.has_snap ? snapshot_count_zombies(&s->scan.snap, SNAPSHOT_ALL)
 				      : U64_UNKNOWN);
 	json_key_u64(j, "children_reaped", s->leftovers.n_reaped);
-}
-
-int method_daemon_status(void *ctx, struct rpc_call *call, struct err *err)
-{
-	struct service *s = ctx;
-	const struct queued *job;
-	struct json *j = rpc_call_result(call);
-	struct rpc_stats stats;
-	size_t n_running, n_queued = 0;
-
-	(void)err;
-	watch_jobs(s->watch, &n_running);
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		n_queued += !job->is_started;
-	rpc_server_get_stats(s->server, &stats);
-	json_begin_object(j);
-	json_key_string(j, "version", PROCTOR_VERSION);
-	json_key_i64(j, "pid", getpid());
-	json_key_f64(j, "uptime_seconds",
-		     clock_ns_to_seconds(clock_boot_ns() - s->ticking.started_boot_ns));
-	json_key_u64(j, "running_jobs", n_running);
-	json_key_u64(j, "queued_jobs", n_queued);
-	json_key_u64(j, "held_jobs", service_count_held(s));
-	write_recording(j, s);
-	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
-	json_key_string(j, "pressure_reason", s->pressure.reason);
-	write_costs(j, s);
-	write_life(j, s);
 	json_key_u64(j, "clients", stats.n_clients);
 	json_key_u64(j, "subscribers", stats.n_subscribers);
 	json_key_u64(j, "requests", stats.n_requests);
