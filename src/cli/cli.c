@@ -118,14 +118,6 @@ static error_t end_parsing(const struct argp_state *state)
 	return 0;
 }
 
-static struct cli_words *find_rest(const struct argp_state *state)
-{
-	for (const struct argp_option *o = rows_of(state); o && (o->name || o->key); o++)
-		if (o->key >> 16 == CLI_THE_REST)
-			return member_of(state, o);
-	return NULL;
-}
-
 /* The words of the help are those that there are. */
 static int parse_choice(const struct argp_state *state, const struct argp_option *o,
 			const char *arg)
@@ -151,8 +143,11 @@ error_t cli_parse_option(int key, char *arg, struct argp_state *state)
 {
 	const struct argp_option *o = find_row(state, key, NULL);
 	void *member = o ? member_of(state, o) : NULL;
-	struct cli_words *rest = find_rest(state);
+	struct cli_words *rest = NULL;
 	char name[64];
+
+	for (const struct argp_option *row = rows_of(state); row && (row->name || row->key); row++)
+		rest = row->key >> 16 == CLI_THE_REST ? member_of(state, row) : rest;
 
 	if (rest && key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN; /* they come together */

@@ -105,20 +105,6 @@ static int judge_file(const struct detect_args *args)
 
 /* ---- what was recorded ---- */
 
-static int apply_sets(struct config *c, const struct detect_args *args, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < args->n_sets; i++) {
-		char *equals = strchr(args->sets[i], '=');
-
-		*equals = '\0';
-		r = config_set(c, args->sets[i], equals + 1, err);
-		*equals = '=';
-	}
-	return r;
-}
-
 static int judge_store(struct store *store, const struct config_anomaly *config,
 		       const struct detect_args *args)
 {
@@ -146,6 +132,7 @@ int cli_detect(int argc, char **argv)
 	CLEANUP(settings_close) struct settings settings = { 0 };
 	struct detect_args args = { 0 };
 	struct err err = ERR_INIT;
+	int r;
 
 	cli_parse(&detect_argp, argc, argv, 0, &args);
 	if (!args.input && !args.period.since_wall_ns)
@@ -157,7 +144,14 @@ int cli_detect(int argc, char **argv)
 			"--input says all there is: leave out --history, --until, --job and --set");
 	if (args.input)
 		return judge_file(&args);
-	if (settings_open(&settings, &err) < 0 || apply_sets(&settings.config, &args, &err) < 0)
+	r = settings_open(&settings, &err);
+	for (size_t i = 0; r == 0 && i < args.n_sets; i++) {
+		char *value = strchr(args.sets[i], '=');
+
+		*value++ = '\0';
+		r = config_set(&settings.config, args.sets[i], value, &err);
+	}
+	if (r < 0)
 		return cli_fail(CLI_USAGE, &err);
 	if (cli_open_record(args.period.job_id, &store, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);

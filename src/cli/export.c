@@ -64,18 +64,6 @@ static int on_sample(void *ctx, const struct history_row *row)
 	return pass(e);
 }
 
-static int export_samples(struct exporter *e, struct err *err)
-{
-	const struct history_filter filter = {
-		.job_id = e->args->job_id,
-		.since_wall_ns = e->args->since_wall_ns,
-		.until_wall_ns = e->args->until_wall_ns,
-		.with_minutes = true,
-	};
-
-	return store_read_history(e->store, &filter, on_sample, e, err);
-}
-
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct exporter *e = ctx;
@@ -84,38 +72,12 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	return pass(e);
 }
 
-static int export_snapshots(struct exporter *e, struct err *err)
-{
-	const struct snapshot_filter filter = {
-		.job_id = e->args->job_id,
-		.since_wall_ns = e->args->since_wall_ns,
-		.until_wall_ns = e->args->until_wall_ns,
-		.with_minutes = true,
-		.with_attempts = true,
-	};
-	int r = store_read_snapshots(e->store, &filter, on_snapshot, e, err);
-
-	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
-}
-
 static int on_event(void *ctx, const struct event_row *row)
 {
 	struct exporter *e = ctx;
 
 	report_csv_event(&e->csv, row->attempt_num, &row->event);
 	return pass(e);
-}
-
-static int export_events(struct exporter *e, struct err *err)
-{
-	const struct event_filter filter = {
-		.job_id = e->args->job_id,
-		.since_wall_ns = e->args->since_wall_ns,
-		.until_wall_ns = e->args->until_wall_ns,
-	};
-
-	cli_warn_of_cut_events(e->store, &filter);
-	return store_read_events(e->store, &filter, on_event, e, err);
 }
 
 /* All of the attempt is read, as for its report, so that its numbers are those of the report. */
@@ -132,8 +94,7 @@ static int export_attempt(struct exporter *e, const struct attempt *listed, stru
 	}
 	if (r < 0)
 		return r;
-	r = report_csv_attempt(&e->csv, e->args->table, &a, pass, e);
-	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
+	return report_csv_attempt(&e->csv, e->args->table, &a, pass, e);
 }
 
 static int export_attempts(struct exporter *e, struct err *err)
@@ -152,11 +113,32 @@ static int export_attempts(struct exporter *e, struct err *err)
 	return r;
 }
 
-static int (*const exports[])(struct exporter *e, struct err *err) = {
-	[REPORT_SAMPLES] = export_samples, [REPORT_SNAPSHOTS] = export_snapshots,
-	[REPORT_EVENTS] = export_events,   [REPORT_JOBS] = export_attempts,
-	[REPORT_SHEETS] = export_attempts, [REPORT_PROCESSES] = export_attempts,
-};
+static int export_table(struct exporter *e, struct err *err)
+{
+	const struct csv_args *a = e->args;
+	const struct history_filter samples = { .job_id = a->job_id,
+						.since_wall_ns = a->since_wall_ns,
+						.until_wall_ns = a->until_wall_ns,
+						.with_minutes = true };
+	const struct snapshot_filter snapshots = { .job_id = a->job_id,
+						   .since_wall_ns = a->since_wall_ns,
+						   .until_wall_ns = a->until_wall_ns,
+						   .with_minutes = true,
+						   .with_attempts = true };
+	const struct event_filter events = { a->job_id, a->since_wall_ns, a->until_wall_ns };
+
+	switch (a->table) {
+	case REPORT_SAMPLES:
+		return store_read_history(e->store, &samples, on_sample, e, err);
+	case REPORT_SNAPSHOTS:
+		return store_read_snapshots(e->store, &snapshots, on_snapshot, e, err);
+	case REPORT_EVENTS:
+		cli_warn_of_cut_events(e->store, &events);
+		return store_read_events(e->store, &events, on_event, e, err);
+	default:
+		return export_attempts(e, err);
+	}
+}
 
 /* ---- the kind ---- */
 
@@ -170,7 +152,9 @@ static int export(const struct csv_args *args, struct store *store, struct err *
 	e.csv.guards_formulas = args->for_spreadsheet;
 	report_csv_heading(&e.csv, args->table);
 	if (r == 0 && store)
-		r = exports[args->table](&e, err);
+		r = export_table(&e, err);
+	if (r == -ENOMEM && !err->code)
+		err_set(err, r, "out of memory");
 	return output_end(&e.out, r, err);
 }
 

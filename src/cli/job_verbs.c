@@ -429,12 +429,6 @@ static int look_for_end(const struct job_question *args, struct attempt_list *ow
 	return 0;
 }
 
-/* The daemon that was asked is there no more. */
-static bool is_gone(int error)
-{
-	return error == -ECONNRESET || error == -ENOTCONN || error == -EPIPE || error == -ESHUTDOWN;
-}
-
 /*
  * A daemon may be killed or upgraded while we wait: its jobs go on, and the next one knows them.
  * Until it is there, and until it knows how those ended that are not its own (-EBUSY), it is asked
@@ -449,10 +443,12 @@ static enum cli_exit wait_for(const struct job_question *args, struct attempt_li
 
 	for (;;) {
 		int r = look_for_end(args, own, ret, err);
+		/* the daemon that was asked is there no more */
+		bool is_gone = r == -ECONNRESET || r == -ENOTCONN || r == -EPIPE || r == -ESHUTDOWN;
 
 		if (r == 0)
 			return CLI_DONE;
-		if (is_gone(r) || r == -EINPROGRESS || (r == -EBUSY && until_ns == 0))
+		if (is_gone || r == -EINPROGRESS || (r == -EBUSY && until_ns == 0))
 			until_ns = clock_boot_ns() + BACK_PATIENCE_NS;
 		else if (until_ns == 0 || (r != -ENOENT && r != -EBUSY && r != NO_DAEMON))
 			return r == NO_DAEMON ? CLI_UNKNOWN : CLI_FAILED;

@@ -417,17 +417,6 @@ static void tell_end(const struct run_args *args, const struct attempt *a,
 
 /* ---- the verb ---- */
 
-/* Whatever is wrong with us, the command is to run. Returns only if there is none, or it cannot. */
-static int run_bare(const struct run_args *args, const struct err *err)
-{
-	if (args->file)
-		return cli_fail(CLI_FAILED, err);
-	log_error("the command runs without being profiled: %s", err->text);
-	execvp(args->command.items[0], args->command.items);
-	log_error("cannot run %s: %s", args->command.items[0], strerror(errno));
-	return errno == ENOENT ? 127 : 126;
-}
-
 /* Where only some calls are to be timed and the configuration does not say how many: one in so
  * many.
  */
@@ -488,10 +477,16 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		options.progress_ctx = &progress;
 	}
 	attempt_init(&attempt);
-	if (run_job(&options, &attempt, &status, &err) < 0)
-		status = run_bare(args, &err);
-	else
+	if (run_job(&options, &attempt, &status, &err) == 0) {
 		tell_end(args, &attempt, why_no_db ? NULL : &ctx->paths, output_fd);
+	} else if (args->file) {
+		status = cli_fail(CLI_FAILED, &err);
+	} else { /* whatever is wrong with us, the command is to run */
+		log_error("the command runs without being profiled: %s", err.text);
+		execvp(args->command.items[0], args->command.items);
+		log_error("cannot run %s: %s", args->command.items[0], strerror(errno));
+		status = errno == ENOENT ? 127 : 126;
+	}
 	give_line_back(&progress);
 	close_fd(&progress.fd);
 	attempt_release(&attempt);

@@ -51,26 +51,26 @@ static int join_others(struct store *store, struct recorded_ranks *r, struct err
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	CLEANUP(map_release) struct map ranks = MAP_INIT;
-	const struct attempt_filter filter = { .job_id = r->a->job_id,
-					       .since_wall_ns = r->a->started_wall_ns,
-					       .uid = &r->a->uid };
-	int rank, world_size = find_only_rank(r->a, &rank);
+	const struct attempt *a = r->a;
+	const struct attempt_filter filter = { .job_id = a->job_id,
+					       .since_wall_ns = a->started_wall_ns,
+					       .uid = &a->uid };
+	int rank, world_size = find_only_rank(a, &rank);
 	int result = world_size ? store_list_attempts(store, &filter, &list, err) : 0;
 	bool is_clear = true;
 
-	r->joined = world_size ? calloc(list.n + 1, sizeof(*r->joined)) : NULL;
-	if (result < 0 || !r->joined)
-		return result < 0 || !world_size ? result : -ENOMEM;
-	(void)map_put(&ranks, (uint64_t)rank, 1);
+	if (result < 0 || !world_size)
+		return result;
+	r->joined = calloc(list.n + 1, sizeof(*r->joined));
+	result = !r->joined || map_put(&ranks, (uint64_t)rank, 1) < 0 ? -ENOMEM : 0;
 	for (size_t i = 0; result == 0 && i < list.n; i++) {
-		const struct attempt *listed = &list.items[i];
+		int num = list.items[i].attempt_num;
 		struct attempt *b = &r->joined[r->n_joined];
 
-		if (listed->attempt_num == r->a->attempt_num ||
-		    listed->started_wall_ns > r->a->ended_wall_ns)
+		if (num == a->attempt_num || list.items[i].started_wall_ns > a->ended_wall_ns)
 			continue;
 		attempt_init(b);
-		result = store_read_attempt(store, listed->job_id, listed->attempt_num, b, err);
+		result = store_read_attempt(store, a->job_id, num, b, err);
 		if (result < 0 || find_only_rank(b, &rank) != world_size) {
 			attempt_release(b);
 			continue;
@@ -108,12 +108,10 @@ static int make_whole(struct recorded_ranks *r)
 			whole->processes[whole->n_processes++] = from->processes[k];
 		for (size_t k = 0; k < from->n_phases; k++)
 			whole->phases[whole->n_phases++] = from->phases[k];
-		whole->started_wall_ns = from->started_wall_ns < whole->started_wall_ns
-						 ? from->started_wall_ns
-						 : whole->started_wall_ns;
-		whole->ended_wall_ns = from->ended_wall_ns > whole->ended_wall_ns
-					       ? from->ended_wall_ns
-					       : whole->ended_wall_ns;
+		if (from->started_wall_ns < whole->started_wall_ns)
+			whole->started_wall_ns = from->started_wall_ns;
+		if (from->ended_wall_ns > whole->ended_wall_ns)
+			whole->ended_wall_ns = from->ended_wall_ns;
 	}
 	r->a = whole;
 	return 0;

@@ -195,8 +195,9 @@ static bool is_left_out(const struct scene *s, const struct proc_event *event)
 			       event->status.signal < 0));
 }
 
-void feed_add_item(struct scene *s, const struct records_item *item)
+int feed_add_item(void *scene, const struct records_item *item)
 {
+	struct scene *s = scene;
 	static const struct rpc_value_limits limits = { 64, 100000 };
 	CLEANUP(buf_release) struct buf all = BUF_INIT;
 	struct rpc_value *data = NULL;
@@ -243,6 +244,7 @@ void feed_add_item(struct scene *s, const struct records_item *item)
 			 severity_name(e->worst.severity));
 		scene_set_flag(s, &flag);
 	}
+	return 0;
 }
 
 /* ---- recall ---- */
@@ -324,12 +326,6 @@ struct own_feed {
 	uint64_t next_boot_ns;
 };
 
-static int tell_item(void *ctx, const struct records_item *item)
-{
-	feed_add_item(ctx, item);
-	return 0;
-}
-
 /* What runs have recorded since the last look. */
 static int read_record(struct own_feed *f, struct scene *s, struct err *err)
 {
@@ -346,7 +342,7 @@ static int read_record(struct own_feed *f, struct scene *s, struct err *err)
 	store_take_in(f->store, NULL);
 	if (!f->records)
 		f->records = records_new(f->store, &filter);
-	return f->records ? records_read(f->records, UINT64_MAX, tell_item, s, err)
+	return f->records ? records_read(f->records, UINT64_MAX, feed_add_item, s, err)
 			  : err_set(err, -ENOMEM, "out of memory");
 }
 

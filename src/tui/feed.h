@@ -60,9 +60,9 @@ void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
 		    const struct rpc_value *data, bool is_again);
 bool feed_is_anomaly(const char *topic);
 
-/* The same from the database. What is past is not told, but noted: since when a job or a sheet
- * runs, and what is flagged. */
-void feed_add_item(struct scene *s, const struct records_item *item);
+/* The same from the database, as a handler of records_read(). What is past is not told, but noted:
+ * since when a job or a sheet runs, and what is flagged. */
+int feed_add_item(void *scene, const struct records_item *item);
 
 /* ---- recall: recorded memory from before something was seen here, for its curve ---- */
 

@@ -325,10 +325,7 @@ static int take_item(void *ctx, const struct records_item *item)
 {
 	struct stored_feed *f = ctx;
 
-	if (item->snapshot)
-		return add_part(f, item->snapshot);
-	feed_add_item(f->scene, item);
-	return 0;
+	return item->snapshot ? add_part(f, item->snapshot) : feed_add_item(f->scene, item);
 }
 
 static int show_at(struct stored_feed *f, size_t i, struct err *err)
