@@ -151,7 +151,7 @@ static int stack(const struct stack_args *args, struct err *err)
 		return r;
 	options = (struct look_options){ .mask = ctx.mask };
 	r = look_open(&look, &options, err);
-	cli_open_store(&ctx.paths, &store, &trouble);
+	cli_open_store(&ctx.paths, STORE_READ, &store, &trouble);
 	if (r == 0)
 		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, &trouble, err);
 	if (r < 0)
