@@ -10,7 +10,7 @@ lock=$TMP/lock
 reason() { json_eval "$("$PROCTOR" report "$1" --json)" 'd["reason"]'; }
 
 # ---- a time limit ----
-flock "$lock" sleep 60 &
+flock -o "$lock" sleep 60 &
 holder=$!
 eventually sh -c "! flock -n '$lock' true"
 cat >"$TMP/late.yaml" <<EOF
