@@ -53,7 +53,7 @@ if [ "$(id -u)" -eq 0 ]; then
 else
 	skip "with the kernel's functions" "root alone may see them"
 fi
-kill "$holder"
+kill "$(pgrep -P "$holder")"
 wait "$runner"
 run "$PROCTOR" stack stuck
 is "a job that is over: status" "$status" 1
