@@ -10,7 +10,7 @@ lock=$TMP/lock
 reason() { json_eval "$("$PROCTOR" report "$1" --json)" 'd["reason"]'; }
 
 # ---- a time limit ----
-flock "$lock" sleep 60 &
+flock -o "$lock" sleep 60 &
 holder=$!
 eventually sh -c "! flock -n '$lock' true"
 cat >"$TMP/late.yaml" <<EOF
@@ -53,7 +53,7 @@ if [ "$(id -u)" -eq 0 ]; then
 else
 	skip "with the kernel's functions" "root alone may see them"
 fi
-kill "$holder"
+kill "$(pgrep -P "$holder")"
 wait "$runner"
 run "$PROCTOR" stack stuck
 is "a job that is over: status" "$status" 1
