@@ -24,22 +24,13 @@ static int64_t add_saturated(int64_t a, int64_t b)
 }
 
 /* Sums over ranks, by moment; of records far apart in time moments are coarse. */
-static int find_peak(const struct rank_analysis *a, struct peak *ret)
+static int find_peak(const struct rank_analysis *a, struct facts *f)
 {
 	CLEANUP(free_ptr) int64_t *sums = NULL;
-	int64_t from_ns = INT64_MAX, last_ns = 0, width_ns;
-	uint64_t length;
+	int64_t from_ns = f->first_ns, width_ns;
+	uint64_t length = (uint64_t)(f->last_ns - from_ns) + 1;
 	size_t n, best = 0;
 
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].total;
-
-		if (s->samples[0].timestamp_ns < from_ns)
-			from_ns = s->samples[0].timestamp_ns;
-		if (s->samples[s->n - 1].timestamp_ns > last_ns)
-			last_ns = s->samples[s->n - 1].timestamp_ns;
-	}
-	length = (uint64_t)(last_ns - from_ns) + 1;
 	width_ns = a->median_interval_ns > 0 ? a->median_interval_ns : 1;
 	if (length / (uint64_t)width_ns >= MAX_BINS)
 		width_ns = (int64_t)(length / MAX_BINS) + 1;
@@ -64,8 +55,8 @@ static int find_peak(const struct rank_analysis *a, struct peak *ret)
 	}
 	for (size_t i = 0; i < n; i++)
 		best = sums[i] > sums[best] ? i : best;
-	ret->bytes = sums[best];
-	ret->ns = add_saturated(from_ns, (int64_t)best * width_ns);
+	f->peak_bytes = sums[best];
+	f->peak_ns = add_saturated(from_ns, (int64_t)best * width_ns);
 	return 0;
 }
 
@@ -415,17 +406,19 @@ int facts_make(struct rank_analysis *a)
 
 	if (!f || !ranks)
 		return -ENOMEM;
-	*f = (struct facts){ .ranks = ranks, .step_seconds = NAN };
+	*f = (struct facts){ .ranks = ranks, .first_ns = INT64_MAX, .step_seconds = NAN };
 	a->facts = f;
 	if (a->n_ranks == 0)
 		return 0;
 	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
 		measure(a->ranks[i].total, a->median_interval_ns, &ranks[i]);
+		f->first_ns = ranks[i].first_ns < f->first_ns ? ranks[i].first_ns : f->first_ns;
+		f->last_ns = ranks[i].last_ns > f->last_ns ? ranks[i].last_ns : f->last_ns;
 		f->sum_of_peaks_bytes = add_saturated(f->sum_of_peaks_bytes, ranks[i].peak_bytes);
 		r = find_gaps(a, &a->ranks[i], &ranks[i]);
 	}
 	if (r == 0)
-		r = find_peak(a, &f->instant_peak);
+		r = find_peak(a, f);
 	work.origin_ns = ranks[0].first_ns;
 	if (r == 0)
 		r = find_steps(&work);
@@ -523,8 +516,8 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 	json_end_array(j);
 	json_key_object(j, "memory");
 	summary_write_known(j, "sum_of_peaks_bytes", has_peak, f->sum_of_peaks_bytes);
-	summary_write_known(j, "same_instant_peak_bytes", has_peak, f->instant_peak.bytes);
-	summary_write_known(j, "same_instant_peak_ns", has_peak, f->instant_peak.ns);
+	summary_write_known(j, "same_instant_peak_bytes", has_peak, f->peak_bytes);
+	summary_write_known(j, "same_instant_peak_ns", has_peak, f->peak_ns);
 	json_end_object(j);
 	json_key_object(j, "steps");
 	json_key_f64(j, "median_seconds", f->step_seconds);

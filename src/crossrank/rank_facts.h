@@ -40,17 +40,12 @@ struct rank_facts {
 	bool is_straggler; /* and that is no chance: straggler_p is 0.05 or less */
 };
 
-/* When the ranks had the most memory together. */
-struct peak {
-	int64_t bytes; /* the largest sum over ranks at one moment */
-	int64_t ns;
-};
-
 struct facts {
-	struct rank_facts *ranks; /* one for each of a->ranks */
+	struct rank_facts *ranks;  /* one for each of a->ranks */
+	int64_t first_ns, last_ns; /* of all samples */
 	int64_t sum_of_peaks_bytes;
-	struct peak instant_peak;
-	double step_seconds; /* the median over ranks; NaN: none */
+	int64_t peak_bytes, peak_ns; /* the largest sum over ranks at one moment */
+	double step_seconds;	     /* the median over ranks; NaN: none */
 	/* The one rank that falls behind its peers, by the method that finds who leaks. */
 	const struct rank *slow; /* NULL: none does, or that is not known */
 	int64_t slow_since_ns, slow_low_ns, slow_high_ns; /* with the middle nine tenths */

@@ -267,12 +267,10 @@ struct life_change {
 static int compare_changes(const void *left, const void *right)
 {
 	const struct life_change *l = left, *r = right;
+	int order = COMPARE(l->process->rank, r->process->rank);
 
-	if (l->process->rank != r->process->rank)
-		return l->process->rank < r->process->rank ? -1 : 1;
-	if (l->wall_ns != r->wall_ns)
-		return l->wall_ns < r->wall_ns ? -1 : 1;
-	return l->is_exit - r->is_exit;
+	order = order ?: COMPARE(l->wall_ns, r->wall_ns);
+	return order ?: l->is_exit - r->is_exit;
 }
 
 /* Of the processes of the try; ret has room for two changes of each. Returns how many there are. */

@@ -76,8 +76,8 @@ static void test_peaks(void **state)
 	add_stream(t, 5, samples, 10); /* of which samples are missing, and which ends early */
 	analyse(t, &a, &f);
 	assert_int_equal(f->sum_of_peaks_bytes, (3 * 5000 + 1024) * MIB);
-	assert_int_equal(f->instant_peak.bytes, (5000 + 2 * 1024) * MIB);
-	assert_true(f->instant_peak.ns >= 20 * SECOND_NS && f->instant_peak.ns <= 60 * SECOND_NS);
+	assert_int_equal(f->peak_bytes, (5000 + 2 * 1024) * MIB);
+	assert_true(f->peak_ns >= 20 * SECOND_NS && f->peak_ns <= 60 * SECOND_NS);
 	assert_int_equal(f->ranks[1].peak_ns, 40 * SECOND_NS);
 	assert_int_equal(f->ranks[0].n_missed, 0);
 	assert_int_equal(f->ranks[3].n_missed, 1);
@@ -311,7 +311,7 @@ static void test_devices(void **state)
 	assert_int_equal(f->ranks[0].peak_bytes, 6700 * MIB);
 	assert_int_equal(f->ranks[0].peak_ns, 40 * SECOND_NS);
 	assert_int_equal(f->ranks[0].last_bytes, 6000 * MIB);
-	assert_int_equal(f->instant_peak.bytes, 6700 * MIB);
+	assert_int_equal(f->peak_bytes, 6700 * MIB);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 }

@@ -32,15 +32,10 @@ struct frame {
 
 static struct frame frame_of(const struct rank_analysis *a)
 {
-	struct frame f = { a, INT64_MAX, 0, 1 };
+	struct frame f = { a, a->facts->first_ns, a->facts->last_ns, 1 };
 
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct rank_facts *rank = &a->facts->ranks[i];
-
-		f.from_ns = rank->first_ns < f.from_ns ? rank->first_ns : f.from_ns;
-		f.to_ns = rank->last_ns > f.to_ns ? rank->last_ns : f.to_ns;
-		f.peak = fmax(f.peak, (double)rank->peak_bytes);
-	}
+	for (size_t i = 0; i < a->n_ranks; i++)
+		f.peak = fmax(f.peak, (double)a->facts->ranks[i].peak_bytes);
 	if (f.to_ns <= f.from_ns)
 		f.to_ns = f.from_ns < INT64_MAX ? f.from_ns + 1 : f.from_ns;
 	return f;
@@ -546,7 +541,7 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 	doc_add_table(d, &t);
 	add_left_out(d, a->n_ranks);
 	buf_add_str(&text, "All ranks together used at most ");
-	add_bytes(&text, a->facts->instant_peak.bytes);
+	add_bytes(&text, a->facts->peak_bytes);
 	buf_add_str(&text, " at one moment; their peaks add up to ");
 	add_bytes(&text, a->facts->sum_of_peaks_bytes);
 	buf_add_char(&text, '.');

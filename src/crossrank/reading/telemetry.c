@@ -383,19 +383,20 @@ static int compare_times(const void *l, const void *r)
 	return COMPARE(*(const int64_t *)l, *(const int64_t *)r);
 }
 
+/* A range has its two ends. */
+static int compare_to_range(const void *range, const void *time)
+{
+	const int64_t *ends = range, *t = time;
+
+	return (ends[0] > *t) - (ends[1] < *t);
+}
+
 bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
 {
-	size_t low = 0, high = t->n_markers;
+	const int64_t range[] = { from_ns, to_ns };
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->markers[middle] < from_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < t->n_markers && t->markers[low] <= to_ns;
+	return t->n_markers > 0 &&
+	       bsearch(range, t->markers, t->n_markers, sizeof(*t->markers), compare_to_range);
 }
 
 static int compare_moments(const void *l, const void *r)
