@@ -138,17 +138,17 @@ static int duration_parse_units(const char *p, double *ret_seconds)
 	return 0;
 }
 
-/* "inf", "-Infinity", "nan": what strtod() takes beyond decimal numbers, without hex. */
-static bool is_named_number(const char *p)
+int num_parse_any_f64(const char *text, double *ret)
 {
 	static const char *const names[] = { "inf", "infinity", "nan" };
+	const char *name = text + (*text == '-' || *text == '+');
 
-	if (*p == '-' || *p == '+')
-		p++;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcasecmp(p, names[i]) == 0)
-			return true;
-	return false;
+		if (strcasecmp(name, names[i]) == 0) {
+			*ret = strtod(text, NULL);
+			return 0;
+		}
+	return num_parse_f64(text, ret);
 }
 
 int num_parse_duration(const char *text, double *ret_seconds)
@@ -168,11 +168,7 @@ int num_parse_duration(const char *text, double *ret_seconds)
 	memcpy(copy, text, n);
 	copy[n] = '\0';
 
-	if (is_named_number(copy)) {
-		*ret_seconds = strtod(copy, NULL);
-		return 0;
-	}
-	r = num_parse_f64(copy, &minutes);
+	r = num_parse_any_f64(copy, &minutes);
 	if (r == -EINVAL)
 		return duration_parse_units(copy, ret_seconds);
 	if (r < 0)

@@ -24,6 +24,9 @@ int num_parse_i64(const char *text, int64_t *ret);
 /* A finite decimal number (no hex, no nan, no inf), whatever the locale says. */
 int num_parse_f64(const char *text, double *ret);
 
+/* The same, and "inf", "-Infinity", "nan". */
+int num_parse_any_f64(const char *text, double *ret);
+
 /*
  * Reads the unsigned number that *cursor points at and moves behind it.
  * For walking through lines of numbers such as /proc/PID/stat.

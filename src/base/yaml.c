@@ -267,6 +267,18 @@ static int next_piece(struct reading *rd, struct yaml_piece *ret)
 typedef int read_fn(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
 		    void *at);
 
+/* How a kind is stored, described and read. */
+static const struct kind {
+	size_t bytes;		 /* in the struct; 0: a mapping, which has a struct of its own */
+	const char *description; /* NULL: depends on the row */
+	read_fn *read;
+} kinds[YAML_MAPPINGS + 1];
+
+size_t yaml_value_bytes(enum yaml_kind kind)
+{
+	return kinds[kind].bytes;
+}
+
 /* ---- messages ---- */
 
 /* "a list", "empty", "'many'" */
@@ -300,12 +312,6 @@ static void describe_seconds(struct buf *b, double seconds)
 void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 {
 	switch (f->kind) {
-	case YAML_STRING:
-		buf_add_str(b, "a text");
-		break;
-	case YAML_STRING_OR_NONE:
-		buf_add_str(b, "a text, or null for none");
-		break;
 	case YAML_INT:
 	case YAML_U64:
 		buf_printf(b, "a whole number from %.0f to %.0f", f->min, f->max);
@@ -317,9 +323,6 @@ void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 			   f->is_min_excluded ? "a number above %g, up to %g"
 					      : "a number from %g to %g",
 			   f->min, f->max);
-		break;
-	case YAML_BOOL:
-		buf_add_str(b, "true or false");
 		break;
 	case YAML_DURATION:
 		buf_add_str(b, "a time such as 200ms, 30s or 1h30m, longer than ");
@@ -335,43 +338,12 @@ void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 						       : " or ",
 				   f->choices[i]);
 		break;
-	case YAML_STRINGS:
-		buf_add_str(b, "a list of texts");
-		break;
-	case YAML_STRING_OR_STRINGS:
-		buf_add_str(b, "a text or a list of texts");
-		break;
-	case YAML_STRING_MAP:
-		buf_add_str(b, "a mapping of names to texts");
-		break;
-	case YAML_MAPPING:
-		buf_add_str(b, "a mapping of keys to values");
-		break;
 	case YAML_MAPPINGS:
 		buf_printf(b, "a list with a mapping for each %s", f->item->what);
 		break;
+	default:
+		buf_add_str(b, kinds[f->kind].description);
 	}
-}
-
-size_t yaml_value_bytes(enum yaml_kind kind)
-{
-	static const unsigned char bytes[] = {
-		[YAML_STRING] = sizeof(const char *),
-		[YAML_STRING_OR_NONE] = sizeof(const char *),
-		[YAML_INT] = sizeof(int),
-		[YAML_U64] = sizeof(uint64_t),
-		[YAML_NUMBER] = sizeof(double),
-		[YAML_BOOL] = sizeof(bool),
-		[YAML_DURATION] = sizeof(double),
-		[YAML_CHOICE] = sizeof(int),
-		[YAML_STRINGS] = sizeof(struct yaml_strings),
-		[YAML_STRING_OR_STRINGS] = sizeof(struct yaml_strings),
-		[YAML_STRING_MAP] = sizeof(struct yaml_pairs),
-		[YAML_MAPPING] = 0,
-		[YAML_MAPPINGS] = sizeof(struct yaml_items),
-	};
-
-	return bytes[kind];
 }
 
 /* "'retries' is 'many'; it must be a whole number from 0 to 100" */
@@ -674,8 +646,6 @@ static bool may_slip(const struct yaml_schema *schema, const struct yaml_field *
 	return schema->may_slip || (f->kind == YAML_MAPPING && f->item->may_slip);
 }
 
-static read_fn *const read_by_kind[YAML_MAPPINGS + 1];
-
 static int read_field(struct reading *rd, const struct yaml_schema *schema,
 		      const struct yaml_field *f, char *ret)
 {
@@ -691,7 +661,7 @@ static int read_field(struct reading *rd, const struct yaml_schema *schema,
 	if (f->line_offset)
 		*(int *)(void *)(ret + f->line_offset) = value.line;
 	is_inside = f->kind == YAML_MAPPING && value.kind == PIECE_MAPPING; /* which has its own */
-	r = read_by_kind[f->kind](rd, f, &value, ret + f->offset);
+	r = kinds[f->kind].read(rd, f, &value, ret + f->offset);
 	r = let_slip(rd, may_slip(schema, f) && !is_inside, &value, r);
 	if (r <= 0)
 		return r;
@@ -818,20 +788,22 @@ static int read_mappings(struct reading *rd, const struct yaml_field *f, const s
 	return 0;
 }
 
-static read_fn *const read_by_kind[YAML_MAPPINGS + 1] = {
-	[YAML_STRING] = read_string,
-	[YAML_STRING_OR_NONE] = read_string,
-	[YAML_INT] = read_scalar,
-	[YAML_U64] = read_scalar,
-	[YAML_NUMBER] = read_scalar,
-	[YAML_BOOL] = read_scalar,
-	[YAML_DURATION] = read_scalar,
-	[YAML_CHOICE] = read_scalar,
-	[YAML_STRINGS] = read_strings,
-	[YAML_STRING_OR_STRINGS] = read_strings,
-	[YAML_STRING_MAP] = read_string_map,
-	[YAML_MAPPING] = read_nested,
-	[YAML_MAPPINGS] = read_mappings,
+static const struct kind kinds[YAML_MAPPINGS + 1] = {
+	[YAML_STRING] = { sizeof(const char *), "a text", read_string },
+	[YAML_STRING_OR_NONE] = { sizeof(const char *), "a text, or null for none", read_string },
+	[YAML_INT] = { sizeof(int), NULL, read_scalar },
+	[YAML_U64] = { sizeof(uint64_t), NULL, read_scalar },
+	[YAML_NUMBER] = { sizeof(double), NULL, read_scalar },
+	[YAML_BOOL] = { sizeof(bool), "true or false", read_scalar },
+	[YAML_DURATION] = { sizeof(double), NULL, read_scalar },
+	[YAML_CHOICE] = { sizeof(int), NULL, read_scalar },
+	[YAML_STRINGS] = { sizeof(struct yaml_strings), "a list of texts", read_strings },
+	[YAML_STRING_OR_STRINGS] = { sizeof(struct yaml_strings), "a text or a list of texts",
+				     read_strings },
+	[YAML_STRING_MAP] = { sizeof(struct yaml_pairs), "a mapping of names to texts",
+			      read_string_map },
+	[YAML_MAPPING] = { 0, "a mapping of keys to values", read_nested },
+	[YAML_MAPPINGS] = { sizeof(struct yaml_items), NULL, read_mappings },
 };
 
 /* ---- documents ---- */

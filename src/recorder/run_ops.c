@@ -90,7 +90,7 @@ void run_life_drain(struct run *run)
 
 	if (!run->births.life)
 		return;
-	lost = life_drain(run->births.life, on_life_event, run);
+	lost = life_drain(run->births.life, SIZE_MAX, on_life_event, run);
 	if (lost == 0)
 		return;
 	tally_lost(run->tally, lost > 0 ? (uint64_t)lost : 1);

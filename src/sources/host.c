@@ -92,12 +92,6 @@ static bool read_files(int root_fd, const char *mount, const struct cgroup_file 
 	return is_any;
 }
 
-static bool read_cgroup(int root_fd, struct cgroup_sample *c)
-{
-	return read_files(root_fd, "sys/fs/cgroup", files_v2, ARRAY_SIZE(files_v2), c) ||
-	       read_files(root_fd, "sys/fs/cgroup/memory", files_v1, ARRAY_SIZE(files_v1), c);
-}
-
 /* ---- those of a snapshot ---- */
 
 struct path_list {
@@ -131,7 +125,8 @@ void cgroups_read(int root_fd, struct snapshot *s)
 
 		cgroup_sample_init(c);
 		c->path = list.items[i];
-		if (read_cgroup(root_fd, c))
+		if (read_files(root_fd, "sys/fs/cgroup", files_v2, ARRAY_SIZE(files_v2), c) ||
+		    read_files(root_fd, "sys/fs/cgroup/memory", files_v1, ARRAY_SIZE(files_v1), c))
 			s->n_cgroups++;
 	}
 }

@@ -91,34 +91,28 @@ static int read_all_but_this(int root_fd, struct io_counts *ret)
 	return 0;
 }
 
-static int add_thread(int task_fd, const char *tid, struct io_counts *sum)
-{
-	char text[SINGLE_TEXT_BYTES], path[NAME_MAX + sizeof("/io")];
-	struct io_counts io;
-
-	snprintf(path, sizeof(path), "%s/io", tid);
-	if (io_read_text_at(task_fd, path, text, sizeof(text)) <= 0)
-		return -ENODATA;
-	pid_io_parse(text, &io);
-#define ADD(member_, ...) sum->member_ = u64_add(sum->member_, io.member_);
-	PID_IO(ADD)
-#undef ADD
-	return 0;
-}
-
 static int read_other_threads(int root_fd, struct io_counts *ret)
 {
 	CLEANUP(dir_close) DIR *dir = dir_open_at(root_fd, "proc/self/task");
+	char text[SINGLE_TEXT_BYTES], path[NAME_MAX + sizeof("/io")];
 	const struct dirent *e;
-	int r = 0;
+	struct io_counts io;
 
 	*ret = (struct io_counts){ 0 };
 	if (!dir)
 		return -ENODATA;
-	while (r == 0 && (e = readdir(dir)))
-		if (e->d_name[0] != '.' && atoi(e->d_name) != gettid())
-			r = add_thread(dirfd(dir), e->d_name, ret);
-	return r;
+	while ((e = readdir(dir))) {
+		if (e->d_name[0] == '.' || atoi(e->d_name) == gettid())
+			continue;
+		snprintf(path, sizeof(path), "%s/io", e->d_name);
+		if (io_read_text_at(dirfd(dir), path, text, sizeof(text)) <= 0)
+			return -ENODATA;
+		pid_io_parse(text, &io);
+#define ADD(member_, ...) ret->member_ = u64_add(ret->member_, io.member_);
+		PID_IO(ADD)
+#undef ADD
+	}
+	return 0;
 }
 
 #define MAX_LOOKS 10 /* until others have done nothing during one */
@@ -216,27 +210,14 @@ static int open_process(int root_fd, struct proc_key key)
 	return -ESRCH;
 }
 
-/* A name may be as telling as a command line: it is shown as one. */
-static void show_target(const struct mask *mask, char *link, size_t n, struct anomaly_file *file)
-{
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	size_t length;
-
-	link[n] = '\0';
-	mask_command(mask, link, n + 1, &shown);
-	if (buf_error(&shown) < 0)
-		return;
-	length = utf8_cut(shown.data, shown.len, sizeof(file->target) - 1);
-	memcpy(file->target, shown.data, length);
-	file->target[length] = '\0';
-}
-
 static void add_file(DIR *folder, const char *name, const struct mask *mask,
 		     struct anomaly_evidence *e)
 {
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
 	struct anomaly_file *file = &e->files[e->n_files];
 	char link[PATH_MAX];
 	uint64_t fd;
+	size_t length;
 	ssize_t n;
 
 	if (num_parse_u64(name, &fd) < 0 || fd > INT_MAX)
@@ -245,8 +226,13 @@ static void add_file(DIR *folder, const char *name, const struct mask *mask,
 	if (n < 0)
 		return; /* closed meanwhile */
 	*file = (struct anomaly_file){ .fd = (int)fd };
-	show_target(mask, link, (size_t)n, file);
 	e->n_files++;
+	/* A name may be as telling as a command line: it is shown as one. */
+	link[n] = '\0';
+	mask_command(mask, link, (size_t)n + 1, &shown);
+	length = utf8_cut(shown.data, shown.len, sizeof(file->target) - 1);
+	if (buf_error(&shown) == 0)
+		memcpy(file->target, shown.data, length);
 }
 
 int sources_read_open_files(int root_fd, struct proc_key key, const struct mask *mask,

@@ -287,26 +287,19 @@ static void read_cpu_times(const char *line, long hz, struct system_sample *ret)
 	ret->cpu_steal_ns = ns[CPU_STEAL];
 }
 
-static unsigned count_cpus(const char *text)
-{
-	unsigned n = 0;
-	const char *end;
-
-	for (; (end = strchr(text, '\n')); text = end + 1)
-		if (strncmp(text, "cpu", 3) == 0 && isdigit((unsigned char)text[3]))
-			n++;
-	return n;
-}
-
 void procstat_parse(const char *text, long clock_ticks, struct system_sample *ret)
 {
 	static const struct field fields[] = {
 		{ "processes", offsetof(struct system_sample, forks_total), 0, FIELD_PLAIN },
 	};
 
+	const char *end;
+
 	read_cpu_times(field_find(text, "cpu"), clock_ticks, ret);
-	ret->cpu_count = count_cpus(text);
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
+	ret->cpu_count = 0;
+	for (; (end = strchr(text, '\n')); text = end + 1)
+		ret->cpu_count += strncmp(text, "cpu", 3) == 0 && isdigit((unsigned char)text[3]);
 }
 
 /* Moves behind "avg10=" or whichever name comes next. */
@@ -481,12 +474,6 @@ int pid_schedstat_parse(const char *text, struct pid_schedstat *ret)
 	return 0;
 }
 
-/* The lowest bit is signal 1. */
-static bool has_signal(uint64_t mask, int sig)
-{
-	return u64_known(mask) && mask >> (sig - 1) & 1;
-}
-
 void pid_status_parse(const char *text, struct pid_status *ret)
 {
 	static const struct field fields[] = {
@@ -497,7 +484,9 @@ void pid_status_parse(const char *text, struct pid_status *ret)
 	};
 
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
-	ret->ignores_sigchld = has_signal(ret->ignored_signals, SIGCHLD);
+	/* The lowest bit is signal 1. */
+	ret->ignores_sigchld =
+		u64_known(ret->ignored_signals) && ret->ignored_signals >> (SIGCHLD - 1) & 1;
 }
 
 void pid_io_parse(const char *text, struct io_counts *ret)

@@ -251,19 +251,14 @@ static void replace_string(char **where, const char *s, size_t n)
 	*where = copy;
 }
 
-/* Who ends has given up its memory, and its command line with it, some time before it is a zombie.
- */
-static bool is_same_program(const struct process_cache *k, const struct proc_sample *p)
-{
-	return k->command && strcmp(k->comm, p->comm) == 0;
-}
-
 static void read_command(struct process_cache *k, struct reader *r, const struct proc_sample *p)
 {
 	ssize_t n;
 
 	n = reader_read(r, NULL, k->key.pid, "cmdline");
-	if (n < 0 || (n == 0 && is_same_program(k, p)))
+	/* Who ends has given up its memory, and its command line with it, some time before it is a
+	 * zombie. */
+	if (n < 0 || (n == 0 && k->command && strcmp(k->comm, p->comm) == 0))
 		return;
 	memcpy(k->comm, p->comm, sizeof(k->comm));
 	buf_reset(&r->command);
@@ -598,22 +593,16 @@ void task_fill_sample(const struct task_process *t, uint64_t page_bytes, struct 
 	p->page_table_bytes = counted_bytes(t->page_table_bytes, 1);
 }
 
-/* whole * part / (part + rest) without overflow, for a process that has used any tick at all. */
-static uint64_t share_of(uint64_t whole, uint64_t part, uint64_t rest)
-{
-	return (uint64_t)((__uint128_t)whole * part / ((__uint128_t)part + rest));
-}
-
 void task_split_cpu(const struct task_counts *c, struct cpu_split *split)
 {
 	uint64_t system_ns;
 
 	if (c->run_ns <= split->user_ns + split->system_ns)
 		return;
-	if (c->system_ns == 0)
-		system_ns = 0;
-	else
-		system_ns = share_of(c->run_ns, c->system_ns, c->user_ns);
+	/* Of a process that has used any tick at all, without overflow. */
+	system_ns = c->system_ns == 0 ? 0
+				      : (uint64_t)((__uint128_t)c->run_ns * c->system_ns /
+						   ((__uint128_t)c->system_ns + c->user_ns));
 	if (system_ns < split->system_ns)
 		system_ns = split->system_ns;
 	if (c->run_ns - system_ns < split->user_ns)

@@ -200,7 +200,7 @@ struct life_event {
 
 /*
  * A process's LIFE_EXIT comes when its last thread has ended. By the proc
- * connector, for a process that had further threads before life_open(), or while
+ * connector, for a process that had further threads before life_open_with(), or while
  * events were lost, it comes with the end of the first thread.
  */
 
@@ -260,17 +260,15 @@ int life_want_accounts(struct life *life, bool is_wanted);
 int life_fd(const struct life *life);
 
 /*
- * Hands over all that wait, oldest first. Returns how many messages the kernel
- * had to drop since the last call (0: none lost; those that life_event leaves
+ * Hands over those that wait, oldest first: max (not 0) and at most a few more; the
+ * others wait for the next call. Returns how many
+ * messages the kernel had to drop since the last call (0: none lost; those that life_event leaves
  * out, such as of threads, count too), or -errno. By the proc connector, how many they
  * were shows only with the next message of the same CPU: until then a loss is told as 1.
  * By eBPF, an event that its CPU has not written to its end waits for the next call, with all
  * behind it.
  */
-int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
-
-/* The same, of max (not 0) and at most a few more; the others wait for the next call. */
-int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *ctx);
+int64_t life_drain(struct life *life, size_t max, life_handler *fn, void *ctx);
 
 /* ---- system calls ---- */
 

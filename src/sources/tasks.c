@@ -33,51 +33,34 @@ struct tasks {
 
 /* ---- life cycle ---- */
 
-static int set_sizes(struct tasks_bpf *skel)
+static int start(struct tasks *t, bool is_as_old)
 {
+	LIBBPF_OPTS(bpf_test_run_opts, options);
 	int n_cpus = ebpf_cpu_ids(), r;
+	void *memory;
 
 	if (n_cpus < 0)
 		return n_cpus;
-	skel->rodata->n_cpus = (uint32_t)n_cpus;
-	r = bpf_map__set_max_entries(skel->maps.offsets, (uint32_t)n_cpus);
-	if (r < 0)
-		return r;
-	return bpf_map__set_max_entries(skel->maps.wanted, MAX_PIDS / WORD_BITS);
-}
-
-static int map_wanted(struct tasks *t)
-{
-	int fd = bpf_map__fd(t->skel->maps.wanted);
-	void *memory = mmap(NULL, WANTED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (memory == MAP_FAILED)
-		return -errno;
-	t->wanted = memory;
-	return 0;
-}
-
-static int start(struct tasks *t, bool is_as_old)
-{
-	int r;
-
 	t->skel = tasks_bpf__open();
 	if (!t->skel)
 		return -errno;
 	t->skel->rodata->is_as_old = is_as_old;
-	r = set_sizes(t->skel);
+	t->skel->rodata->n_cpus = (uint32_t)n_cpus;
+	r = bpf_map__set_max_entries(t->skel->maps.offsets, (uint32_t)n_cpus);
+	if (r == 0)
+		r = bpf_map__set_max_entries(t->skel->maps.wanted, MAX_PIDS / WORD_BITS);
 	if (r == 0)
 		r = tasks_bpf__load(t->skel);
-	if (r == 0) {
-		LIBBPF_OPTS(bpf_test_run_opts, options);
-
+	if (r == 0)
 		r = bpf_prog_test_run_opts(bpf_program__fd(t->skel->progs.find_offsets), &options);
-	}
-	if (r == 0)
-		r = map_wanted(t);
-	if (r == 0)
-		r = tasks_bpf__attach(t->skel);
-	return r;
+	if (r < 0)
+		return r;
+	memory = mmap(NULL, WANTED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		      bpf_map__fd(t->skel->maps.wanted), 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	t->wanted = memory;
+	return tasks_bpf__attach(t->skel);
 }
 
 static void close_tasks(struct tasks **t)

@@ -42,7 +42,7 @@ static void take(void *ctx, const struct life_event *ev)
 static void drain(struct life *life, struct seen *seen)
 {
 	uint64_t began_ns = clock_cpu_ns();
-	int64_t lost = life_drain(life, take, seen);
+	int64_t lost = life_drain(life, SIZE_MAX, take, seen);
 
 	seen->reader_ns += clock_cpu_ns() - began_ns;
 	seen->lost += lost > 0 ? (uint64_t)lost : 0;

@@ -433,7 +433,7 @@ static void test_live_every_birth_and_death(void **state)
 		struct pollfd poll_fd = { .fd = life_fd(life), .events = POLLIN };
 
 		assert_true(poll(&poll_fd, 1, 10000) == 1);
-		assert_int_equal(life_drain(life, note_event, &seen), 0);
+		assert_int_equal(life_drain(life, SIZE_MAX, note_event, &seen), 0);
 		left = 0;
 		for (int i = 0; i < N_CHILDREN; i++)
 			left += seen.exits[i] == 0;
@@ -497,7 +497,7 @@ static void check_threaded(void (*run)(void), unsigned n_execs)
 		struct pollfd poll_fd = { .fd = life_fd(life), .events = POLLIN };
 
 		assert_true(poll(&poll_fd, 1, 10000) == 1);
-		assert_int_equal(life_drain(life, note_event, &seen), 0);
+		assert_int_equal(life_drain(life, SIZE_MAX, note_event, &seen), 0);
 	}
 	assert_int_equal(seen.exits[0], 1);
 	assert_int_equal(seen.execs[0], n_execs);
@@ -531,7 +531,7 @@ static void test_live_loss_is_told(void **state)
 	int bytes = 4096;
 
 	(void)state;
-	assert_int_equal(life_drain(life, count_event, &n), 0);
+	assert_int_equal(life_drain(life, SIZE_MAX, count_event, &n), 0);
 	assert_int_equal(setsockopt(life_fd(life), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)),
 			 0);
 	for (int round = 0; round < 20 && lost == 0; round++) {
@@ -544,7 +544,7 @@ static void test_live_loss_is_told(void **state)
 				_exit(0);
 			waitpid(pid, NULL, 0);
 		}
-		r = life_drain(life, count_event, &n);
+		r = life_drain(life, SIZE_MAX, count_event, &n);
 		assert_true(r >= 0);
 		lost += r;
 	}
@@ -559,7 +559,7 @@ static void test_live_some(void **state)
 	uint64_t n = 0;
 
 	(void)state;
-	assert_int_equal(life_drain(life, count_event, &n), 0);
+	assert_int_equal(life_drain(life, SIZE_MAX, count_event, &n), 0);
 	for (int i = 0; i < 200; i++) {
 		pid_t pid = fork();
 
@@ -568,9 +568,9 @@ static void test_live_some(void **state)
 		waitpid(pid, NULL, 0);
 	}
 	n = 0;
-	assert_int_equal(life_drain_some(life, 20, count_event, &n), 0);
+	assert_int_equal(life_drain(life, 20, count_event, &n), 0);
 	assert_in_range(n, 20, 200);
-	assert_int_equal(life_drain(life, count_event, &n), 0);
+	assert_int_equal(life_drain(life, SIZE_MAX, count_event, &n), 0);
 	assert_true(n >= 400);
 	life_close(life);
 }

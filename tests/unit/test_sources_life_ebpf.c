@@ -158,7 +158,7 @@ static struct life *open_ebpf(struct life_options options, struct seen *seen)
 
 static void drain(struct life *life, struct seen *seen)
 {
-	int64_t lost = life_drain(life, keep, seen);
+	int64_t lost = life_drain(life, SIZE_MAX, keep, seen);
 
 	assert_true(lost >= 0);
 	seen->lost += (uint64_t)lost;

@@ -240,7 +240,7 @@ static void test_an_exit_has_an_account(void **state)
 		be_child();
 	assert_int_equal(wait4(wanted.pid, NULL, 0, &usage), wanted.pid);
 	for (int i = 0; i < 100 && wanted.n == 0; i++) {
-		assert_true(life_drain(life, take_exit, &wanted) >= 0);
+		assert_true(life_drain(life, SIZE_MAX, take_exit, &wanted) >= 0);
 		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 	}
 	assert_int_equal(wanted.n, 1);

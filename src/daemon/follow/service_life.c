@@ -30,7 +30,7 @@ static uint64_t drain(struct service *s, size_t max)
 
 	if (!s->life.life)
 		return 0;
-	lost = life_drain_some(s->life.life, max, on_event, s);
+	lost = life_drain(s->life.life, max, on_event, s);
 	s->life.ops->drained(s);
 	s->life.n_lost += lost > 0 ? (uint64_t)lost : lost < 0;
 	if (lost >= 0)

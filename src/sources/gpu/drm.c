@@ -573,11 +573,6 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 	}
 }
 
-static bool is_same_user(const struct client *a, const struct client *b)
-{
-	return a->device == b->device && proc_key_is(&a->key, &b->key);
-}
-
 /* Clients of one process on one device stand together. */
 static int compare_clients(const void *a, const void *b)
 {
@@ -597,7 +592,9 @@ static void tell_users(const struct drm *d, int first_device, struct gpu_reading
 		struct drm_use use = { 0 };
 
 		/* The sum over the clients that are of one process. */
-		for (; i < d->now->n && is_same_user(first, c); c = &d->now->items[++i]) {
+		for (; i < d->now->n && c->device == first->device &&
+		       proc_key_is(&c->key, &first->key);
+		     c = &d->now->items[++i]) {
 			const struct client *old = find_client(d->before, c->device, c->now.id);
 
 			p.memory_bytes = u64_add(p.memory_bytes, c->now.memory_bytes);

@@ -626,12 +626,6 @@ static bool has_none(const struct gpus *g, uint64_t boot_ns)
 	       is_recent(g, boot_ns);
 }
 
-/* Whether it is known how many there are; of those that nobody could read nothing else is. */
-static bool has_devices(const struct gpus *g, uint64_t boot_ns)
-{
-	return g->has_reading && g->now.n_devices > 0 && is_recent(g, boot_ns);
-}
-
 /* What is wrong at that moment; NULL: nothing, or the first reading is not due yet. */
 static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 {
@@ -646,7 +640,10 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	gpus_take(g);
 	gpu_troubles_add(&g->troubles, find_trouble(g, s->boot_ns), s->boot_ns);
-	if (!has_devices(g, s->boot_ns) && !has_none(g, s->boot_ns))
+	/* Whether it is known how many there are; of those that nobody could read nothing else is.
+	 */
+	if (!has_none(g, s->boot_ns) &&
+	    (!g->has_reading || g->now.n_devices == 0 || !is_recent(g, s->boot_ns)))
 		return;
 	s->gpus = arena_alloc(&s->arena, (g->now.n_devices + 1) * sizeof(*s->gpus));
 	if (!s->gpus)
@@ -743,21 +740,15 @@ uint64_t gpus_cpu_ns(const struct gpus *g)
 	return g->cpu_ns;
 }
 
-static const char *tell_none(const struct gpus *g)
-{
-	return g->now.is_denied ? "there is none for this user"
-				: "there is a driver, which has found none";
-}
-
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n)
 {
 	const char *rung = g->rung[0] ? arena_strdup(arena, g->rung) : NULL;
 	const char *trouble = find_trouble(g, clock_boot_ns());
-	const char *note = !rung && has_none(g, clock_boot_ns())
-				   ? tell_none(g)
-				   : arena_strdup(arena, trouble	? trouble
-							 : g->remark[0] ? g->remark
-									: NULL);
+	const char *note = arena_strdup(arena, trouble ? trouble : g->remark[0] ? g->remark : NULL);
+
+	if (!rung && has_none(g, clock_boot_ns()))
+		note = g->now.is_denied ? "there is none for this user"
+					: "there is a driver, which has found none";
 
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(rungs[i].measurement, SOURCES_RUNG_GPU) != 0)

@@ -49,18 +49,14 @@ static uint32_t gpu_count_nvidia(int root_fd)
 	return count_entries(root_fd, NVIDIA_GPUS);
 }
 
-/* Under WSL2 the driver is that of Windows, and all GPUs are one device file. */
-static bool has_nvidia_of_windows(int root_fd)
+bool gpu_has_nvidia(int root_fd)
 {
+	if (gpu_count_nvidia(root_fd) > 0 || faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0)
+		return true;
+	/* Under WSL2 the driver is that of Windows, and all GPUs are one device file. */
 	return faccessat(root_fd, "dev/dxg", F_OK, 0) == 0 &&
 	       (faccessat(root_fd, "usr/lib/wsl/lib/libnvidia-ml.so.1", F_OK, 0) == 0 ||
 		path_has_program(SMI_PROGRAM));
-}
-
-bool gpu_has_nvidia(int root_fd)
-{
-	return gpu_count_nvidia(root_fd) > 0 || faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0 ||
-	       has_nvidia_of_windows(root_fd);
 }
 
 bool sources_has_gpu(int root_fd)

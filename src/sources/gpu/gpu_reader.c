@@ -56,14 +56,6 @@ double gpu_pause_seconds(double interval_seconds, uint64_t age_ns)
 	return fmin(longest, fmax((double)age_ns / 1e9 / PAUSE_PART, MIN_INTERVAL_SECONDS));
 }
 
-/* False: nobody listens any more. */
-static bool wait_for_turn(int fd, double seconds)
-{
-	struct pollfd wait = { .fd = fd, .events = POLLIN };
-
-	return poll(&wait, 1, (int)(seconds * 1000)) == 0;
-}
-
 /* A message that finds no room is not missed: a newer one follows. False: nobody listens. */
 static bool gpu_send_reading(int fd, const struct gpu_reading *r)
 {
@@ -112,6 +104,7 @@ static void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *s
 	static struct gpu_users users;	   /* as well */
 	uint64_t began_ns = clock_boot_ns(), before_ns;
 	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS, rest;
+	struct pollfd listener = { .fd = fd, .events = POLLIN };
 
 	prctl(PR_SET_NAME, "proctor-gpu");
 	/*
@@ -122,7 +115,7 @@ static void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *s
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	slots->beat = say_beat;
 	slots->ctx = &beat_fd;
-	while (wait_for_turn(fd, pause)) {
+	while (poll(&listener, 1, (int)(pause * 1000)) == 0) { /* somebody listens */
 		gpu_read_all(slots, o->root_fd, &reading);
 		say(beat_fd, GPU_MESSAGE_END, 0);
 		/* Programs that were killed and ended later. */

@@ -636,13 +636,6 @@ static void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct
 
 /* ---- one device ---- */
 
-static double ask_unsigned(int (*fn)(nvml_device, unsigned *), nvml_device handle, double scale)
-{
-	unsigned value;
-
-	return fn && fn(handle, &value) == NVML_OK ? (double)value / scale : F64_UNKNOWN;
-}
-
 static void nvml_read_memory(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s)
 {
 	struct nvml_memory_v2 memory = { .version = NVML_MEMORY_V2_VERSION };
@@ -673,7 +666,8 @@ static void nvml_read_state(const struct nvml *n, const struct nvml_gpu *d, stru
 	if (n->call.ecc &&
 	    n->call.ecc(d->handle, NVML_ECC_UNCORRECTED, NVML_ECC_SINCE_RESET, &errors) == NVML_OK)
 		s->ecc_errors = errors;
-	s->power_watts = ask_unsigned(n->call.power, d->handle, 1000);
+	if (n->call.power && n->call.power(d->handle, &value) == NVML_OK)
+		s->power_watts = value / 1000.0;
 }
 
 static void nvml_read_energy(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns)

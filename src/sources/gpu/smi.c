@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -49,28 +48,12 @@ static bool copy_field(const char *s, size_t n, char ret[FIELD_BYTES])
 	return true;
 }
 
-static const struct {
-	const char *name;
-	double value;
-} odd_numbers[] = {
-	{ "inf", INFINITY },	  { "+inf", INFINITY },	     { "-inf", -INFINITY },
-	{ "infinity", INFINITY }, { "+infinity", INFINITY }, { "-infinity", -INFINITY },
-	{ "nan", (double)NAN },
-};
-
 static bool parse_number(const char *s, size_t n, double *ret)
 {
 	char field[FIELD_BYTES];
 
 	*ret = F64_UNKNOWN;
-	if (!copy_field(s, n, field))
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(odd_numbers); i++)
-		if (strcasecmp(field, odd_numbers[i].name) == 0) {
-			*ret = odd_numbers[i].value;
-			return true;
-		}
-	return num_parse_f64(field[0] == '+' ? field + 1 : field, ret) == 0;
+	return copy_field(s, n, field) && num_parse_any_f64(field, ret) == 0;
 }
 
 /* "[N/A]", "[Not Supported]", "ERR!": how it says that a value is not to be had. */

@@ -197,12 +197,7 @@ int life_fd(const struct life *life)
 	return life->kind->fd(life);
 }
 
-int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
-{
-	return life->kind->drain(life, SIZE_MAX, fn, ctx);
-}
-
-int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *ctx)
+int64_t life_drain(struct life *life, size_t max, life_handler *fn, void *ctx)
 {
 	return life->kind->drain(life, max, fn, ctx);
 }

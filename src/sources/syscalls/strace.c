@@ -156,24 +156,18 @@ static int add_row(struct strace_summary *s, struct word name, const struct stra
 	return 0;
 }
 
-static size_t count_lines(const char *text)
-{
-	size_t n = 1;
-
-	for (; (text = strchr(text, '\n')); text++)
-		n++;
-	return n < MAX_ROWS ? n : MAX_ROWS;
-}
-
 int strace_parse(const char *text, struct strace_summary *ret)
 {
 	CLEANUP(strace_summary_release) struct strace_summary s = { .arena = ARENA_INIT };
 	struct strace_row row;
 	struct word name;
 	const char *end;
+	size_t n_lines = 1;
 	int r = 0;
 
-	s.rows = arena_alloc(&s.arena, count_lines(text) * sizeof(*s.rows));
+	for (end = text; n_lines < MAX_ROWS && (end = strchr(end, '\n')); end++)
+		n_lines++;
+	s.rows = arena_alloc(&s.arena, n_lines * sizeof(*s.rows));
 	if (!s.rows)
 		return -ENOMEM;
 	for (; *text && r == 0; text = *end ? end + 1 : end) {
