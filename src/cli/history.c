@@ -171,11 +171,9 @@ static bool has_samples(struct store *store, const struct history_filter *filter
  */
 static int tell_none(struct store *store, const struct history_filter *filter)
 {
-	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
-					       filter->until_wall_ns };
-	const struct minute_filter ever = { .pid = filter->pid };
+	const struct history_filter ever = { .pid = filter->pid };
 
-	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0 &&
+	if (store_read_minutes(store, filter, stop_at_first, NULL, NULL) > 0 &&
 	    !has_samples(store, filter)) {
 		log_error(
 			"samples of that are not kept any more, only 1-minute values (--minutes)");
@@ -192,9 +190,11 @@ static int tell_none(struct store *store, const struct history_filter *filter)
 static void tell_older(struct store *store, const struct history_filter *filter,
 		       uint64_t first_wall_ns)
 {
-	const struct minute_filter minutes = { filter->job_id, filter->pid,
-					       filter->since_wall_ns + MINUTE_NS - 1,
-					       first_wall_ns - MINUTE_NS };
+	const struct history_filter minutes = { .job_id = filter->job_id,
+						.pid = filter->pid,
+						.since_wall_ns =
+							filter->since_wall_ns + MINUTE_NS - 1,
+						.until_wall_ns = first_wall_ns - MINUTE_NS };
 	char first[32];
 
 	if (first_wall_ns < MINUTE_NS || minutes.since_wall_ns > minutes.until_wall_ns ||
@@ -273,8 +273,6 @@ static int print_history(struct store *store, const struct history_args *args, s
 {
 	struct printer p = { .lister = make_lister(args), .first_wall_ns = U64_UNKNOWN };
 	const struct history_filter *filter = &args->filter;
-	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
-					       filter->until_wall_ns };
 	int r = lister_open(&p.lister, err);
 
 	csv_init(&p.csv, &p.lister.out.buf);
@@ -282,7 +280,7 @@ static int print_history(struct store *store, const struct history_args *args, s
 	if (args->csv)
 		report_csv_heading(&p.csv, REPORT_SAMPLES);
 	if (r == 0)
-		r = args->minutes ? store_read_minutes(store, &minutes, on_minute, &p, err)
+		r = args->minutes ? store_read_minutes(store, filter, on_minute, &p, err)
 				  : store_read_history(store, filter, on_row, &p, err);
 	r = lister_end(&p.lister, r, NULL, err);
 	if (r == CLI_DONE && u64_known(p.first_wall_ns))

@@ -23,11 +23,9 @@
 #define QUIET_SECONDS 60.0
 
 static const struct row_part attempt_parts[] = {
-	{ &attempt_name_columns, 0 },
-	{ &attempt_begin_columns, 0 },
-	{ &attempt_progress_columns, 0 },
-	{ &attempt_end_columns, 0 },
-	{ &usage_columns, offsetof(struct attempt, usage) },
+	{ &attempt_name_columns, 0 }, { &attempt_begin_columns, 0 },
+	{ &clock_columns, 0 },	      { &attempt_progress_columns, 0 },
+	{ &attempt_end_columns, 0 },  { &usage_columns, offsetof(struct attempt, usage) },
 };
 
 /* ---- the runner ---- */
@@ -420,14 +418,6 @@ static int read_events(struct store *store, struct attempt *a, struct err *err)
 	return r;
 }
 
-static int read_clock(struct store *store, struct attempt *a, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_first(store, STATEMENT_READ_CLOCK, &q, err, a->id);
-
-	return r <= 0 ? r : query_read_columns(&q, &clock_columns, a, &a->arena, err);
-}
-
 static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
 		    struct err *err)
 {
@@ -523,7 +513,7 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 {
 	static part_reader *const readers[] = {
 		read_sheets, read_processes, read_events, anomalies_read,
-		read_arrays, add_notes,	     series_read, read_clock,
+		read_arrays, add_notes,	     series_read,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

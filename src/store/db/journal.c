@@ -327,13 +327,6 @@ int journal_set_up(struct store *store, struct err *err)
 	return 0;
 }
 
-const char *store_journal(struct store *store)
-{
-	if (!store->journal[0] && ask(store, "PRAGMA journal_mode", NULL) < 0)
-		return NULL;
-	return store->journal;
-}
-
 /* ---- the log and the disk ---- */
 
 /* NULL: there is none. */

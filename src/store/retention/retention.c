@@ -124,7 +124,7 @@ static uint64_t file_bytes(const char *path, const char *suffix)
 uint64_t space_beside(const struct store *store, const struct retention_policy *policy)
 {
 	return ingest_count_bytes(store->path) +
-	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0);
+	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path, false) : 0);
 }
 
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy)
@@ -134,7 +134,8 @@ uint64_t store_drop_logs(const char *db_path, const struct retention_policy *pol
 
 	if (!policy->max_bytes || !log)
 		return 0;
-	while (database + jsonl_count_bytes(log) > policy->max_bytes && jsonl_drop_oldest(log) > 0)
+	while (database + jsonl_count_bytes(log, false) > policy->max_bytes &&
+	       jsonl_drop_oldest(log) > 0)
 		n++;
 	return n;
 }

@@ -123,8 +123,7 @@ static int find_tick(struct vtab_ticks *t, const struct vtab_filter *f, struct e
 /* Its hour, or the minute alone where that is too much. */
 static int read_hour(struct vtab_ticks *t, uint64_t minute, struct err *err)
 {
-	const struct window_filter all = { .rollups_only = true };
-	int r = t->window ? 0 : minute_window_new(t->store, &all, &t->window, err);
+	int r = t->window ? 0 : minute_window_new(t->store, NULL, 0, true, &t->window, err);
 
 	if (r < 0 || (minute >= t->from && minute < t->to))
 		return r;
