@@ -553,10 +553,13 @@ static int tell_samples(struct store *store, const struct open_fold *fold, histo
 	};
 
 	for (size_t i = 0; i < fold->n_processes; i++) {
-		int r = open_fold_sample(store, fold, i, &row.sample, &row.attempt_num, err);
+		const struct process *process;
+		int r = open_fold_sample(store, fold, i, &row.sample, &process, err);
 
-		if (r > 0)
+		if (r > 0) {
+			row.attempt_num = process->attempt_num;
 			r = fn(ctx, &row);
+		}
 		if (r != 0)
 			return r;
 	}

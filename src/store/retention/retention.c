@@ -145,18 +145,25 @@ uint64_t space_of_wal(const struct store *store)
 	return file_bytes(store->path, "-wal") + file_bytes(store->path, "-journal");
 }
 
+int space_over(struct store *store, const struct retention_policy *policy, uint64_t beside_bytes,
+	       uint64_t *ret, struct err *err)
+{
+	uint64_t used = 0;
+	int r = policy->max_bytes ? space_read(store, NULL, &used, err) : 0;
+
+	*ret = 0;
+	if (r < 0 || !policy->max_bytes)
+		return r;
+	used += beside_bytes;
+	*ret = used > policy->max_bytes ? used - policy->max_bytes : 0;
+	return 0;
+}
+
 int store_read_over(struct store *store, const struct retention_policy *policy, uint64_t *ret,
 		    struct err *err)
 {
-	uint64_t used_bytes = 0;
-	int r = policy->max_bytes ? space_read(store, NULL, &used_bytes, err) : 0;
-
-	if (r < 0)
-		return r;
-	if (policy->max_bytes)
-		used_bytes += space_beside(store, policy);
-	*ret = used_bytes > policy->max_bytes ? used_bytes - policy->max_bytes : 0;
-	return 0;
+	return space_over(store, policy, policy->max_bytes ? space_beside(store, policy) : 0, ret,
+			  err);
 }
 
 /*

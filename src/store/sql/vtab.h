@@ -134,5 +134,5 @@ int vtab_ticks_begin(struct vtab_ticks *ticks, struct store *store,
 int vtab_ticks_next(struct vtab_ticks *ticks, struct err *err);
 
 int64_t vtab_ticks_id(const struct vtab_ticks *ticks);
-uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *ticks);
-double vtab_ticks_resolution(const struct vtab_ticks *ticks); /* NaN for a tick */
+/* The resolution of a tick is NaN. */
+void vtab_ticks_time(const struct vtab_ticks *ticks, uint64_t *ret_wall_ns, double *ret_resolution);

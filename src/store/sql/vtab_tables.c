@@ -343,15 +343,18 @@ static unsigned metric_words(const struct vtab_column *column)
 static int next_of_fold(struct metrics_cursor *c, struct err *err)
 {
 	const struct open_fold *fold = c->ticks.fold;
+	const struct process *process;
 	int r = 0;
 
 	while (r == 0 && c->process < fold->n_processes)
-		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample,
-				     &c->row.attempt_num, err);
+		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample, &process,
+				     err);
+	if (r <= 0)
+		return r;
 	c->row.n_samples = 1;
-	if (r > 0)
-		c->row_process = open_fold_process_id(fold, c->process - 1);
-	return r;
+	c->row.attempt_num = process->attempt_num;
+	c->row_process = process->id;
+	return 1;
 }
 
 static int next_of_minute(struct metrics_cursor *c, struct err *err)
@@ -395,8 +398,7 @@ static int find_metric(struct metrics_cursor *c, int r, struct err *err)
 		return r;
 	c->base.row = &c->row;
 	c->row.tick_id = vtab_ticks_id(&c->ticks);
-	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
-	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
+	vtab_ticks_time(&c->ticks, &c->row.wall_ns, &c->row.resolution_seconds);
 	return 1;
 }
 
@@ -615,8 +617,7 @@ static int take_moment(struct snapshots_cursor *c, int r)
 		return r;
 	c->base.row = &c->row;
 	c->base.rowid = c->row.tick_id = vtab_ticks_id(&c->ticks);
-	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
-	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
+	vtab_ticks_time(&c->ticks, &c->row.wall_ns, &c->row.resolution_seconds);
 	snapshot_reset(&c->row.snap);
 	c->told = 0;
 	return 1;
