@@ -185,7 +185,7 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 static void tell_no_room(const struct paths *paths, const struct retention_result *result,
 			 const struct err *err)
 {
-	uint64_t log_bytes = jsonl_count_rotated_bytes(paths->jsonl);
+	uint64_t log_bytes = jsonl_count_bytes(paths->jsonl, true);
 	CLEANUP(buf_release) struct buf size = BUF_INIT;
 
 	cli_fail(CLI_FAILED, err);

@@ -158,9 +158,7 @@ static int stop_at_sample(void *ctx, const struct history_row *row)
  */
 static int tell_none(struct store *store, const struct history_filter *filter)
 {
-	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
-					       filter->until_wall_ns };
-	const struct minute_filter ever = { .pid = filter->pid };
+	const struct history_filter ever = { .pid = filter->pid };
 	struct history_filter whole = *filter;
 
 	/* a minute that is only begun in that time may be made of samples that came before it */
@@ -168,7 +166,7 @@ static int tell_none(struct store *store, const struct history_filter *filter)
 	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
 	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
 		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
-	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0 &&
+	if (store_read_minutes(store, filter, stop_at_first, NULL, NULL) > 0 &&
 	    store_read_history(store, &whole, stop_at_sample, NULL, NULL) <= 0) {
 		log_error(
 			"samples of that are not kept any more, only 1-minute values (--minutes)");
@@ -185,9 +183,11 @@ static int tell_none(struct store *store, const struct history_filter *filter)
 static void tell_older(struct store *store, const struct history_filter *filter,
 		       uint64_t first_wall_ns)
 {
-	const struct minute_filter minutes = { filter->job_id, filter->pid,
-					       filter->since_wall_ns + MINUTE_NS - 1,
-					       first_wall_ns - MINUTE_NS };
+	const struct history_filter minutes = { .job_id = filter->job_id,
+						.pid = filter->pid,
+						.since_wall_ns =
+							filter->since_wall_ns + MINUTE_NS - 1,
+						.until_wall_ns = first_wall_ns - MINUTE_NS };
 	char first[32];
 
 	if (first_wall_ns < MINUTE_NS || minutes.since_wall_ns > minutes.until_wall_ns ||
@@ -266,8 +266,6 @@ static int print_history(struct store *store, const struct history_args *args, s
 {
 	struct printer p = { .lister = make_lister(args), .first_wall_ns = U64_UNKNOWN };
 	const struct history_filter *filter = &args->filter;
-	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
-					       filter->until_wall_ns };
 	int r = lister_open(&p.lister, err);
 
 	csv_init(&p.csv, &p.lister.out.buf);
@@ -275,7 +273,7 @@ static int print_history(struct store *store, const struct history_args *args, s
 	if (args->csv)
 		report_csv_heading(&p.csv, REPORT_SAMPLES);
 	if (r == 0)
-		r = args->minutes ? store_read_minutes(store, &minutes, on_minute, &p, err)
+		r = args->minutes ? store_read_minutes(store, filter, on_minute, &p, err)
 				  : store_read_history(store, filter, on_row, &p, err);
 	r = lister_end(&p.lister, r, NULL, err);
 	if (r == CLI_DONE && u64_known(p.first_wall_ns))

@@ -248,28 +248,23 @@ static int count_pattern(struct store *store, int64_t attempt_id, const struct e
 				   V_TEXT(names.data), V_I64(r == 0));
 }
 
-/* A pid is used again; not all know when its process began. */
-static bool blames_another(const struct anomaly *a, const struct anomaly *row)
-{
-	const bool is_known = u64_known(a->start_ticks) && u64_known(row->start_ticks);
-
-	return row->has_pid && (!a->has_pid || a->pid != row->pid ||
-				(is_known && a->start_ticks != row->start_ticks));
-}
-
 /*
  * Two may blame another process: the row's stays, with its evidence. Who knows when that began adds
- * it.
+ * it. A pid is used again; not all know when its process began.
  */
-static void keep_culprit(struct episode *w, const struct episode *row)
+static void keep_culprit(struct episode *w, const struct anomaly *row)
 {
-	if (!row->worst.has_pid)
+	struct anomaly *a = &w->worst;
+
+	if (!row->has_pid)
 		return;
 	w->comm[0] = '\0';
-	if (!blames_another(&w->worst, &row->worst))
+	if (a->has_pid && a->pid == row->pid &&
+	    (a->start_ticks == row->start_ticks || !u64_known(a->start_ticks) ||
+	     !u64_known(row->start_ticks)))
 		return;
-	w->worst.pid = (int64_t)U64_UNKNOWN;
-	w->worst.start_ticks = U64_UNKNOWN;
+	a->pid = (int64_t)U64_UNKNOWN;
+	a->start_ticks = U64_UNKNOWN;
 	w->evidence_json = NULL;
 }
 
@@ -337,7 +332,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 	if (known->id != 0) {
 		w->host_json = NULL; /* it is that of its beginning */
 		pattern = known->pattern[0] ? known->pattern : pattern;
-		keep_culprit(w, &known->row);
+		keep_culprit(w, &known->row.worst);
 	}
 	keep_worst(w, e, known);
 	/* Numbers of what is over are not from after it. */

@@ -23,11 +23,9 @@
 #define QUIET_SECONDS 60.0
 
 static const struct row_part attempt_parts[] = {
-	{ &attempt_name_columns, 0 },
-	{ &attempt_begin_columns, 0 },
-	{ &attempt_progress_columns, 0 },
-	{ &attempt_end_columns, 0 },
-	{ &usage_columns, offsetof(struct attempt, usage) },
+	{ &attempt_name_columns, 0 }, { &attempt_begin_columns, 0 },
+	{ &clock_columns, 0 },	      { &attempt_progress_columns, 0 },
+	{ &attempt_end_columns, 0 },  { &usage_columns, offsetof(struct attempt, usage) },
 };
 
 /* ---- the runner ---- */
@@ -92,20 +90,6 @@ int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, st
 
 /* ---- episodes that nobody has ended ---- */
 
-/* The last sign of an attempt that was lost; of others it stays as it is. */
-static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	struct attempt a;
-	int r = query_first(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err, id);
-
-	if (r <= 0)
-		return r;
-	r = attempt_read_row(&q, &a, &arena, err);
-	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
-}
-
 /* Whether the last daemon may live: one that was killed has not said that it stops. */
 static int has_daemon(struct store *store, bool *ret, struct err *err)
 {
@@ -168,7 +152,10 @@ static int end_unwatched(struct store *store, struct episode *e, struct err *err
 int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
 			struct err *err)
 {
-	uint64_t sign_ns = U64_UNKNOWN;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	uint64_t sign_ns;
+	struct attempt a;
 	int r;
 
 	if (!u64_known(e->ended_wall_ns) && e->worst.type == ANOMALY_ORPHAN)
@@ -188,8 +175,15 @@ int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns,
 	}
 	if (id == 0)
 		return end_unwatched(store, e, err);
-	r = read_lost_sign(store, id, &sign_ns, err);
-	if (r < 0 || !u64_known(sign_ns))
+	r = query_first(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err, id);
+	if (r > 0)
+		r = attempt_read_row(&q, &a, &arena, err);
+	else
+		a.is_lost = false;
+	if (r < 0 || !a.is_lost)
+		return r;
+	r = attempt_read_last_sign(store, &a, &sign_ns, err); /* the last of its life */
+	if (r < 0)
 		return r;
 	e->ended_wall_ns = u64_max_known(sign_ns, e->began_wall_ns);
 	e->why_cleared = "its job was lost";
@@ -420,14 +414,6 @@ static int read_events(struct store *store, struct attempt *a, struct err *err)
 	return r;
 }
 
-static int read_clock(struct store *store, struct attempt *a, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_first(store, STATEMENT_READ_CLOCK, &q, err, a->id);
-
-	return r <= 0 ? r : query_read_columns(&q, &clock_columns, a, &a->arena, err);
-}
-
 static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
 		    struct err *err)
 {
@@ -523,7 +509,7 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 {
 	static part_reader *const readers[] = {
 		read_sheets, read_processes, read_events, anomalies_read,
-		read_arrays, add_notes,	     series_read, read_clock,
+		read_arrays, add_notes,	     series_read,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

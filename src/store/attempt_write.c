@@ -40,7 +40,7 @@ static int add_attempt(struct store *store, const struct attempt *a, const struc
 		r = query_find(store, STATEMENT_ADD_ATTEMPT, &q, err, V_I64(job),
 			       V_I64_IF(boot != 0, boot), V_I64(log ? a->attempt_num : 0),
 			       V_BYTES(log ? log->bytes : NULL, log ? sizeof(log->bytes) : 0),
-			       V_COLUMNS(&attempt_begin_columns, a),
+			       V_COLUMNS(&attempt_begin_columns, a), V_COLUMNS(&clock_columns, a),
 			       V_COLUMNS(&attempt_progress_columns, a));
 	if (r < 0)
 		return r;
@@ -98,9 +98,6 @@ int attempt_begin(struct store *store, struct attempt *a, const struct log_id *l
 
 	if (r == 0)
 		r = put_sheets(store, id, a->sheets, a->n_sheets, err);
-	if (r == 0 && a->clock.is_synchronised >= 0)
-		r = query_put(store, STATEMENT_SET_CLOCK, err, V_COLUMNS(&clock_columns, a),
-			      V_I64(id));
 	if (r < 0)
 		return r;
 	a->id = id;

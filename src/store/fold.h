@@ -270,10 +270,7 @@ static inline const struct fold_tick *open_fold_tick(const struct open_fold *fol
 
 /* 1: process number i of n_processes. 0: it was not there. Pointers are the fold's. */
 int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
-		     struct proc_sample *ret, int *ret_attempt_num, struct err *err);
-
-/* Its row. */
-int64_t open_fold_process_id(const struct open_fold *fold, size_t i);
+		     struct proc_sample *ret, const struct process **ret_process, struct err *err);
 
 /* What a snapshot is told of in. */
 enum fold_parts {

@@ -207,7 +207,7 @@ void minute_window_free(struct minute_window **m)
 	*m = NULL;
 }
 
-int minute_window_new(struct store *store, const struct window_filter *filter,
+int minute_window_new(struct store *store, const char *job_id, pid_t pid, bool rollups_only,
 		      struct minute_window **ret, struct err *err)
 {
 	CLEANUP(minute_window_free) struct minute_window *m = calloc(1, sizeof(*m));
@@ -217,8 +217,8 @@ int minute_window_new(struct store *store, const struct window_filter *filter,
 		return store_no_memory(store, err);
 	m->store = store;
 	m->work.raw = (struct buf)BUF_INIT;
-	m->rollups_only = filter->rollups_only;
-	r = process_set_find(&m->wanted, store, filter->job_id, filter->pid, err);
+	m->rollups_only = rollups_only;
+	r = process_set_find(&m->wanted, store, job_id, pid, err);
 	if (r == 0)
 		*ret = TAKE_PTR(m);
 	return r;
@@ -494,11 +494,10 @@ static uint64_t minute_of(uint64_t wall_ns)
 	return (wall_ns < INT64_MAX ? wall_ns : INT64_MAX) / MINUTE_NS;
 }
 
-int minute_iter_open(struct store *store, const struct minute_filter *filter, bool newest_first,
+int minute_iter_open(struct store *store, const struct history_filter *filter, bool newest_first,
 		     struct minute_iter **ret, struct err *err)
 {
 	CLEANUP(minute_iter_close) struct minute_iter *w = calloc(1, sizeof(*w));
-	const struct window_filter window = { .job_id = filter->job_id, .pid = filter->pid };
 	int r;
 
 	if (!w)
@@ -508,7 +507,7 @@ int minute_iter_open(struct store *store, const struct minute_filter *filter, bo
 	w->width = ROLLUP_MINUTES;
 	w->first = minute_of(filter->since_wall_ns);
 	w->last = minute_of(filter->until_wall_ns ? filter->until_wall_ns : INT64_MAX);
-	r = minute_window_new(store, &window, &w->window, err);
+	r = minute_window_new(store, filter->job_id, filter->pid, false, &w->window, err);
 	if (r < 0)
 		return r;
 	w->is_over = minute_window_is_empty(w->window) || w->first > w->last;
@@ -597,7 +596,7 @@ const struct minute_row *minute_iter_row(const struct minute_iter *w)
 	return &w->row;
 }
 
-int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
+int store_read_minutes(struct store *store, const struct history_filter *filter, minute_fn *fn,
 		       void *ctx, struct err *err)
 {
 	CLEANUP(minute_iter_close) struct minute_iter *iter = NULL;

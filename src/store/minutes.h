@@ -12,6 +12,7 @@
 #include "model/snapshot.h"
 
 struct store;
+struct history_filter; /* of its time whole minutes, the first and the last of them too */
 
 /* Over the samples that knew it; NaN where none did. */
 struct sample_averages {
@@ -33,13 +34,6 @@ struct minute_row {
 };
 typedef int minute_fn(void *ctx, const struct minute_row *row); /* non-zero stops, is returned */
 
-struct minute_filter {
-	const char *job_id;	/* NULL: any */
-	pid_t pid;		/* 0: any */
-	uint64_t since_wall_ns; /* from the minute that this is in */
-	uint64_t until_wall_ns; /* up to the minute that this is in; 0: no end */
-};
-
 /* What a minute's values stand for, beside those of samples. */
 #define MINUTE_SECONDS 60.0
 
@@ -55,5 +49,5 @@ void minute_row_sample(const struct minute_row *row, struct proc_sample *ret);
  * When the clock was set back a minute may come twice in a process's life: that
  * is one row.
  */
-int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
+int store_read_minutes(struct store *store, const struct history_filter *filter, minute_fn *fn,
 		       void *ctx, struct err *err);

@@ -494,13 +494,8 @@ bool open_fold_go_to(struct open_fold *fold, int64_t tick_id)
 	return false;
 }
 
-int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
-{
-	return fold->processes[i].process.id;
-}
-
 int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
-		     struct proc_sample *ret, int *ret_attempt_num, struct err *err)
+		     struct proc_sample *ret, const struct process **ret_process, struct err *err)
 {
 	const struct fold_tick *tick = open_fold_tick(fold);
 	const struct fold_process *p = &fold->processes[i];
@@ -509,7 +504,7 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 	if (row == NO_ROW)
 		return 0;
 	process_at(&p->process, tick->id, ret);
-	*ret_attempt_num = p->process.attempt_num;
+	*ret_process = &p->process;
 	fold_calls_tell(p->calls, tick->index, ret);
 	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
 	    0)
@@ -579,10 +574,10 @@ static int tell_processes(struct store *store, const struct open_fold *fold, uns
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < fold->n_processes; i++) {
+		const struct process *process;
 		struct proc_sample sample, *p;
-		int num;
 
-		r = open_fold_sample(store, fold, i, &sample, &num, err);
+		r = open_fold_sample(store, fold, i, &sample, &process, err);
 		if (r <= 0)
 			continue;
 		p = snapshot_add_process(ret);
@@ -590,7 +585,7 @@ static int tell_processes(struct store *store, const struct open_fold *fold, uns
 			return store_no_memory(store, err);
 		*p = sample;
 		if (parts & FOLD_ATTEMPTS)
-			p->attempt_id = fold->processes[i].process.attempt_id;
+			p->attempt_id = process->attempt_id;
 		r = 0;
 	}
 	return r;

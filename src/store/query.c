@@ -241,11 +241,6 @@ void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len)
 	note(q, sqlite3_bind_int(q->stmt, ++q->next, seal_up(key, data, len)));
 }
 
-void query_bind_bytes(struct query *q, const void *data, size_t len)
-{
-	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
-}
-
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from)
 {
 	for (size_t i = 0; i < columns->n; i++) {
@@ -378,7 +373,8 @@ static int open_values(struct store *store, enum statement id, struct query *ret
 		else if (v->kind == VALUE_TEXT)
 			query_bind_text(ret, v->data);
 		else if (v->kind == VALUE_BYTES)
-			query_bind_bytes(ret, v->data, v->len);
+			note(ret, sqlite3_bind_blob64(ret->stmt, ++ret->next, v->data, v->len,
+						      SQLITE_STATIC));
 		else if (v->kind == VALUE_BLOB)
 			query_bind_blob(ret, v->number, v->data, v->len);
 		else

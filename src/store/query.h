@@ -57,7 +57,6 @@ void query_close(struct query *q);
 void query_bind_i64(struct query *q, int64_t v);
 void query_bind_i64_if(struct query *q, bool is_known, int64_t v); /* else NULL */
 void query_bind_text(struct query *q, const char *s);		   /* NULL is NULL */
-void query_bind_bytes(struct query *q, const void *data, size_t len);
 /* And its seal behind it: a hash of the row's key and of the data. */
 void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
@@ -196,7 +195,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 /*
  * Whether what is committed from now on is on the disk then, or only comes there in its turn:
  * for what nobody misses after a power cut. Outside of transactions. Where there is a log the
- * disk is waited for behind the commit, so that others can write (journal_sync_log()): if that
+ * disk is waited for behind the commit, so that others can write: if that
  * fails the call has not, as what it wrote is there.
  */
 int durability_raise(struct store *store, struct err *err);

@@ -142,7 +142,7 @@ void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_
  *
  *	CLEANUP(minute_window_free) struct minute_window *w = NULL;
  *
- *	r = minute_window_new(store, &filter, &w, err);
+ *	r = minute_window_new(store, job_id, pid, false, &w, err);
  *	r = minute_window_read(w, from, to, err);
  *	rows = minute_window_rows(w, 0, false);
  *	for (size_t i = 0; i < rows.n; i++)
@@ -152,15 +152,10 @@ void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_
  * become rollups by then. What is damaged is left out (damage.h).
  */
 
-struct window_filter {
-	const char *job_id; /* NULL: any; not used any more once the window is there */
-	pid_t pid;	    /* 0: any */
-	bool rollups_only;  /* no minutes of samples that are still there */
-};
-
 struct minute_window;
 
-int minute_window_new(struct store *store, const struct window_filter *filter,
+/* job_id NULL and pid 0 are any. rollups_only: no minutes of samples that are still there. */
+int minute_window_new(struct store *store, const char *job_id, pid_t pid, bool rollups_only,
 		      struct minute_window **ret, struct err *err);
 void minute_window_free(struct minute_window **w);
 
@@ -197,7 +192,7 @@ int minute_window_row(struct minute_window *w, size_t i, struct minute_row *ret,
 
 struct minute_iter;
 
-int minute_iter_open(struct store *store, const struct minute_filter *filter, bool newest_first,
+int minute_iter_open(struct store *store, const struct history_filter *filter, bool newest_first,
 		     struct minute_iter **ret, struct err *err);
 void minute_iter_close(struct minute_iter **iter);
 

@@ -63,12 +63,6 @@ void store_set_lock_timeout(struct store *store, unsigned ms);
 void store_share_lock_timeout(struct store *store, unsigned ms);
 
 /*
- * "wal", or "delete" (a rollback journal) where hosts may share the file system;
- * there a writer also waits for readers. NULL: the file could not be asked.
- */
-const char *store_journal(struct store *store);
-
-/*
  * Whether the runner of an attempt (its host, boot_id, pid_ns and runner) still
  * lives. The store looks at no process itself: who opens it hands this in. An
  * attempt without an end is lost when its runner is dead, or when nobody can tell

@@ -215,7 +215,7 @@ struct part {
  */
 struct statement_row {
 	const char *text;
-	struct part parts[5];
+	struct part parts[6];
 };
 
 /* A row of processes that only samples have made: no end of an attempt has told of it. */
@@ -225,11 +225,11 @@ struct statement_row {
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
 	" LEFT JOIN boots ON boots.id = a.boot "
-#define ATTEMPT_PARTS                                                                        \
-	{                                                                                    \
-		{ "", &attempt_name_columns }, { "a.", &attempt_begin_columns },             \
-			{ "a.", &attempt_progress_columns }, { "a.", &attempt_end_columns }, \
-			{ "a.", &usage_columns },                                            \
+#define ATTEMPT_PARTS                                                                  \
+	{                                                                              \
+		{ "", &attempt_name_columns }, { "a.", &attempt_begin_columns },       \
+			{ "a.", &clock_columns }, { "a.", &attempt_progress_columns }, \
+			{ "a.", &attempt_end_columns }, { "a.", &usage_columns },      \
 	}
 
 /* What a note is about that no run brings, and none replaces. */

@@ -283,7 +283,6 @@ int timeline_open(struct store *store, const struct timeline_filter *filter, boo
 		  struct timeline **ret, struct err *err)
 {
 	CLEANUP(timeline_close) struct timeline *t = calloc(1, sizeof(*t));
-	const struct window_filter window = { filter->job_id, filter->pid, .rollups_only = true };
 	int r = 0;
 
 	if (!t || (filter->job_id && !(t->job_id = strdup(filter->job_id))))
@@ -296,7 +295,7 @@ int timeline_open(struct store *store, const struct timeline_filter *filter, boo
 	t->is_over = t->first_ns > t->last_ns;
 	t->width = ROLLUP_MINUTES;
 	if (with_minutes)
-		r = minute_window_new(store, &window, &t->window, err);
+		r = minute_window_new(store, filter->job_id, filter->pid, true, &t->window, err);
 	if (r == 0)
 		*ret = TAKE_PTR(t);
 	return r;
@@ -554,10 +553,13 @@ static int tell_samples(struct store *store, const struct open_fold *fold, histo
 	};
 
 	for (size_t i = 0; i < fold->n_processes; i++) {
-		int r = open_fold_sample(store, fold, i, &row.sample, &row.attempt_num, err);
+		const struct process *process;
+		int r = open_fold_sample(store, fold, i, &row.sample, &process, err);
 
-		if (r > 0)
+		if (r > 0) {
+			row.attempt_num = process->attempt_num;
 			r = fn(ctx, &row);
+		}
 		if (r != 0)
 			return r;
 	}

@@ -246,11 +246,12 @@ static void bench_reading(struct store *store, struct json *j)
 	uint64_t n = 0, n_of_one = 0;
 	double before = now_ms();
 
-	must(store_read_minutes(store, &(struct minute_filter){ 0 }, count_minute, &n, &err), &err);
+	must(store_read_minutes(store, &(struct history_filter){ 0 }, count_minute, &n, &err),
+	     &err);
 	json_key_u64(j, "minutes", n);
 	json_key_f64(j, "read_us_per_minute", (now_ms() - before) * 1e3 / (double)n);
 	before = now_ms();
-	must(store_read_minutes(store, &(struct minute_filter){ .job_id = JOB, .pid = 20007 },
+	must(store_read_minutes(store, &(struct history_filter){ .job_id = JOB, .pid = 20007 },
 				count_minute, &n_of_one, &err),
 	     &err);
 	json_key_f64(j, "read_14h_of_one_process_ms", now_ms() - before);

@@ -155,7 +155,7 @@ static inline int add_minute(void *ctx, const struct minute_row *row)
 }
 
 static inline struct minute_list must_read_minutes(struct store *store,
-						   const struct minute_filter *filter)
+						   const struct history_filter *filter)
 {
 	struct minute_list list = { 0 };
 	struct err err = ERR_INIT;
@@ -177,7 +177,7 @@ static inline uint64_t count_in_minutes(const struct minute_list *list)
 static inline uint64_t must_count_in_minutes(struct store *store)
 {
 	CLEANUP(minute_list_release)
-	struct minute_list list = must_read_minutes(store, &(struct minute_filter){ 0 });
+	struct minute_list list = must_read_minutes(store, &(struct history_filter){ 0 });
 
 	return count_in_minutes(&list);
 }

@@ -159,7 +159,7 @@ static void test_it_is_no_process(void **state)
 	must_finish_at(store, &a, NOW - 25 * HOUR);
 	must_retain_at(store, &default_policy, NOW);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM rollups WHERE id & 1"), 2);
-	list = must_read_minutes(store, &(struct minute_filter){ 0 });
+	list = must_read_minutes(store, &(struct history_filter){ 0 });
 	for (size_t i = 0; i < list.n; i++)
 		assert_in_range(list.items[i].last.key.pid, 100, 102);
 	must_retain_at(store, &default_policy, NOW + 8 * DAY);

@@ -475,7 +475,7 @@ static void test_drop_oldest(void **state)
 	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 0);
 	for (int i = 0; i < 4; i++)
 		must_append(log, LINE);
-	assert_int_equal(jsonl_count_bytes(log_path(f, "")), 3 * 8);
+	assert_int_equal(jsonl_count_bytes(log_path(f, ""), false), 3 * 8);
 	fd = open(log_path(f, ""), O_RDONLY | O_CLOEXEC);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
 	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), -EBUSY); /* somebody rotates */

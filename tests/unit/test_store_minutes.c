@@ -91,7 +91,7 @@ static void check_row(const struct minute_row *row, const struct naive_minute *w
 static void check_all(struct store *store, struct naive *naive)
 {
 	CLEANUP(minute_list_release)
-	struct minute_list list = must_read_minutes(store, &(struct minute_filter){ 0 });
+	struct minute_list list = must_read_minutes(store, &(struct history_filter){ 0 });
 
 	assert_int_equal(list.n, naive->n);
 	for (size_t i = 0; i < list.n; i++) {
@@ -140,7 +140,7 @@ static void test_a_clock_that_is_set_back(void **state)
 			must_tick_at(store, &a, NOW - 26 * HOUR + round + k * 2 * SECOND_NS, 2);
 	for (int is_rolled = 0; is_rolled < 2; is_rolled++) {
 		CLEANUP(minute_list_release)
-		struct minute_list list = must_read_minutes(store, &(struct minute_filter){ 0 });
+		struct minute_list list = must_read_minutes(store, &(struct history_filter){ 0 });
 
 		assert_int_equal(list.n, 2 * 5); /* 260 s that begin 20 s into a minute */
 		assert_int_equal(count_in_minutes(&list), 2 * n);
@@ -156,7 +156,7 @@ static void test_filters(void **state)
 	struct attempt b = must_begin_at(store, "b", NOW - 30 * HOUR);
 	const uint64_t first = NOW - 30 * HOUR, minute_5 = (first / MINUTE + 5) * MINUTE;
 	const struct {
-		struct minute_filter filter;
+		struct history_filter filter;
 		uint64_t n_rows;
 	} cases[] = {
 		{ { 0 }, 11 * 3 + 11 * 2 },
@@ -206,7 +206,7 @@ static void test_who_has_seen_enough_stops_it(void **state)
 
 	must_tick_at(store, &a, NOW, 5);
 	assert_int_equal(
-		store_read_minutes(store, &(struct minute_filter){ 0 }, stop_at_third, &n, &err),
+		store_read_minutes(store, &(struct history_filter){ 0 }, stop_at_third, &n, &err),
 		42);
 	assert_int_equal(n, 3);
 }
@@ -223,7 +223,7 @@ static void test_many_processes(void **state)
 		must_tick_at(store, &a, first + k * MINUTE, 1200);
 	for (int is_rolled = 0; is_rolled < 2; is_rolled++) {
 		CLEANUP(minute_list_release)
-		struct minute_list list = must_read_minutes(store, &(struct minute_filter){ 0 });
+		struct minute_list list = must_read_minutes(store, &(struct history_filter){ 0 });
 
 		assert_int_equal(list.n, 60 * 1200);
 		for (size_t i = 0; i < list.n; i++) {
@@ -272,7 +272,7 @@ static void test_names(void **state)
 	for (int is_rolled = 0; is_rolled < 2; is_rolled++) {
 		struct names names = { 0 };
 
-		must(store_read_minutes(store, &(struct minute_filter){ 0 }, note_name, &names,
+		must(store_read_minutes(store, &(struct history_filter){ 0 }, note_name, &names,
 					&err),
 		     &err);
 		assert_int_equal(names.n, 3);

@@ -27,9 +27,9 @@ static void test_minutes_are_the_same_before_and_after(void **state)
 
 	tick_between(store, &a, 30 * HOUR, 29 * HOUR, 1100000000, 3);
 	tick_between(store, &a, 29 * HOUR, 0, 59 * SECOND_NS, 2);
-	before = must_read_minutes(store, &(struct minute_filter){ 0 });
+	before = must_read_minutes(store, &(struct history_filter){ 0 });
 	result = must_retain_at(store, &default_policy, NOW);
-	after = must_read_minutes(store, &(struct minute_filter){ 0 });
+	after = must_read_minutes(store, &(struct history_filter){ 0 });
 
 	assert_true(before.n > 29 * 60 * 2);
 	assert_same_minutes(&before, &after);
@@ -125,7 +125,7 @@ static void test_minutes_and_curves_last_a_week(void **state)
 	tick_between(store, &a, 9 * DAY, 2 * DAY, 5 * MINUTE, 1);
 	must_finish_at(store, &a, NOW - 2 * DAY);
 	result = must_retain_at(store, &default_policy, NOW);
-	left = must_read_minutes(store, &(struct minute_filter){ 0 });
+	left = must_read_minutes(store, &(struct history_filter){ 0 });
 	assert_int_equal(result.n_samples, 7 * 24 * 12);
 	assert_in_range(left.n, 5 * 24 * 12, 5 * 24 * 12 + 12);
 	assert_true(left.items[0].wall_ns <= NOW - 7 * DAY);

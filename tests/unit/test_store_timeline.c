@@ -256,7 +256,7 @@ static void test_sql_minutes(void **state)
 		CLEANUP(finalize)
 		sqlite3_stmt *stmt = prepare(db, MINUTE_COLUMNS "ORDER BY timestamp");
 
-		must(store_read_minutes(store, &(struct minute_filter){ 0 }, compare_minute, stmt,
+		must(store_read_minutes(store, &(struct history_filter){ 0 }, compare_minute, stmt,
 					&err),
 		     &err);
 		assert_int_equal(sqlite3_step(stmt), SQLITE_DONE);

@@ -71,13 +71,6 @@ bool journal_cannot_change(const char *path);
 int journal_set_up(struct store *store, struct err *err);
 
 /*
- * Waits until all that is in the log, whoever wrote it, is on the disk. Not inside a transaction:
- * nobody else is kept waiting meanwhile. What is in the log is committed, so a failure is no
- * failure of who wrote it: it is noted, for store_check_disk() and journal_mend_log().
- */
-void journal_sync_log(struct store *store);
-
-/*
  * A log that the disk has refused is written once more, and waited for: the kernel tells of pages
  * that it could not write only once, and takes them for written then. By who has the lock to write.
  * Where that fails too it is tried again later.

@@ -327,13 +327,6 @@ int journal_set_up(struct store *store, struct err *err)
 	return 0;
 }
 
-const char *store_journal(struct store *store)
-{
-	if (!store->journal[0] && ask(store, "PRAGMA journal_mode", NULL) < 0)
-		return NULL;
-	return store->journal;
-}
-
 /* ---- the log and the disk ---- */
 
 /* NULL: there is none. */
@@ -354,15 +347,6 @@ static int sync_file(sqlite3_file *file)
 	if (file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) == SQLITE_OK)
 		return 0;
 	return errno > 0 ? errno : EIO;
-}
-
-void journal_sync_log(struct store *store)
-{
-	sqlite3_file *log = find_log(store);
-	int error = log ? sync_file(log) : 0;
-
-	if (error > 0) /* a later success says nothing of what failed now */
-		store->log_error = error;
 }
 
 #define COPY_BYTES 65536
@@ -424,12 +408,19 @@ static void note_wait(struct store *store, uint64_t began_boot_ns)
 		store->disk_wait_ns = ns;
 }
 
-/* What it refuses is noted elsewhere (store_check_disk()). */
+/*
+ * Waits until all that is in the log, whoever wrote it, is on the disk. Not inside a transaction:
+ * nobody else is kept waiting meanwhile. What is in the log is committed, so a failure is no
+ * failure of who wrote it: it is noted, for store_check_disk() and journal_mend_log().
+ */
 static void sync_here(struct store *store)
 {
 	uint64_t began_boot_ns = clock_boot_ns();
+	sqlite3_file *log = find_log(store);
+	int error = log ? sync_file(log) : 0;
 
-	journal_sync_log(store);
+	if (error > 0) /* a later success says nothing of what failed now */
+		store->log_error = error;
 	store->is_unsettled = false;
 	note_wait(store, began_boot_ns);
 }

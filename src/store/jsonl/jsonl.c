@@ -177,8 +177,7 @@ static int fail(const char *path, const char *what, int error, struct err *err)
 		       f ? ", or " : "");
 }
 
-/* Of the files from this one on. */
-static uint64_t count_from(const char *path, size_t first)
+uint64_t jsonl_count_bytes(const char *path, bool only_rotated)
 {
 	CLEANUP(names_release) struct names names;
 	uint64_t n = 0;
@@ -186,20 +185,10 @@ static uint64_t count_from(const char *path, size_t first)
 
 	if (names_init(&names, path) < 0)
 		return 0;
-	for (size_t i = first; i < N_FILES; i++)
+	for (size_t i = only_rotated; i < N_FILES; i++)
 		if (lstat(names.names[i], &st) == 0 && S_ISREG(st.st_mode))
 			n += (uint64_t)st.st_size;
 	return n;
-}
-
-uint64_t jsonl_count_bytes(const char *path)
-{
-	return count_from(path, 0);
-}
-
-uint64_t jsonl_count_rotated_bytes(const char *path)
-{
-	return count_from(path, 1);
 }
 
 /* With the lock of the log nobody rotates: the oldest stays it. */

@@ -41,9 +41,8 @@ struct jsonl *jsonl_free(struct jsonl *log); /* NULL is fine. Returns NULL. */
 /* How long a call waits for other writers; 0 tries once. */
 void jsonl_set_lock_timeout(struct jsonl *log, unsigned ms);
 
-/* What the log and its rotated files take. */
-uint64_t jsonl_count_bytes(const char *path);
-uint64_t jsonl_count_rotated_bytes(const char *path); /* those alone */
+/* What the log and its rotated files take, or those alone. */
+uint64_t jsonl_count_bytes(const char *path, bool only_rotated);
 
 /* Removes the oldest of those that were rotated. 1: one is gone. 0: there is none. -EBUSY */
 int jsonl_drop_oldest(const char *path);

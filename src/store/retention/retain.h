@@ -36,6 +36,10 @@ int retain_count(struct store *store, enum statement id, int64_t *ret, struct er
 int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used_bytes,
 	       struct err *err);
 
+/* How many bytes are above max_bytes, with those beside the database. */
+int space_over(struct store *store, const struct retention_policy *policy, uint64_t beside_bytes,
+	       uint64_t *ret, struct err *err);
+
 /* What counts beside the database: logs that wait for it, and the log of snapshots. */
 uint64_t space_beside(const struct store *store, const struct retention_policy *policy);
 

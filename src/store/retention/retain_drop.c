@@ -141,19 +141,11 @@ int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err)
 
 #define BATCH_COUNTED 1000 /* between two looks at the clock, where none goes */
 
-/* How many bytes are above max_bytes: those of the database, and of what counts beside it. */
 static int read_over(const struct slice *slice, uint64_t *ret, struct err *err)
 {
 	const struct retention *run = slice->run;
-	uint64_t used = 0;
-	int r = run->policy.max_bytes ? space_read(slice->store, NULL, &used, err) : 0;
 
-	*ret = 0;
-	if (r < 0 || !run->policy.max_bytes)
-		return r;
-	used += run->result.beside_bytes;
-	*ret = used > run->policy.max_bytes ? used - run->policy.max_bytes : 0;
-	return 0;
+	return space_over(slice->store, &run->policy, run->result.beside_bytes, ret, err);
 }
 
 /*

@@ -145,19 +145,6 @@ static void add_samples(struct rolling *g, struct old_process *p, const struct o
 	}
 }
 
-static int find_owner(struct rolling *g, int64_t process, struct old_process *p, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = p->is_taken ? 0 : query_first(g->store, STATEMENT_FIND_OWNER, &q, err, process);
-
-	if (r < 0 || p->is_taken)
-		return r;
-	p->is_taken = true;
-	p->owner = r == 0 ? OWNER_GONE : query_read_i64(&q) ? OWNER_ENDED : OWNER_UNFINISHED;
-	totals_init(&p->totals);
-	return 0;
-}
-
 /* The samples of the group in a fold are added to its minutes of the hour. */
 static int take_chunk(struct rolling *g, struct old_fold *fold, bool is_first, struct err *err)
 {
@@ -175,8 +162,20 @@ static int take_chunk(struct rolling *g, struct old_fold *fold, bool is_first, s
 	while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
 		struct old_process *p = &g->processes[process & GROUP_MASK];
 
-		r = find_owner(g, process, p, err);
-		if (r < 0 || p->owner == OWNER_GONE)
+		if (!p->is_taken) {
+			CLEANUP(query_close) struct query owner = QUERY_INIT;
+
+			r = query_first(g->store, STATEMENT_FIND_OWNER, &owner, err, process);
+			if (r < 0)
+				break;
+			p->is_taken = true;
+			p->owner = r == 0		    ? OWNER_GONE
+				   : query_read_i64(&owner) ? OWNER_ENDED
+							    : OWNER_UNFINISHED;
+			totals_init(&p->totals);
+		}
+		r = 0;
+		if (p->owner == OWNER_GONE)
 			continue;
 		if (table_read(data, len, fold->times.n, SAMPLE_WORDS, fold->times.boot_ns,
 			       &g->samples) < 0) {

@@ -124,7 +124,7 @@ static uint64_t file_bytes(const char *path, const char *suffix)
 uint64_t space_beside(const struct store *store, const struct retention_policy *policy)
 {
 	return ingest_count_bytes(store->path) +
-	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0);
+	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path, false) : 0);
 }
 
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy)
@@ -134,7 +134,8 @@ uint64_t store_drop_logs(const char *db_path, const struct retention_policy *pol
 
 	if (!policy->max_bytes || !log)
 		return 0;
-	while (database + jsonl_count_bytes(log) > policy->max_bytes && jsonl_drop_oldest(log) > 0)
+	while (database + jsonl_count_bytes(log, false) > policy->max_bytes &&
+	       jsonl_drop_oldest(log) > 0)
 		n++;
 	return n;
 }
@@ -144,18 +145,25 @@ uint64_t space_of_wal(const struct store *store)
 	return file_bytes(store->path, "-wal") + file_bytes(store->path, "-journal");
 }
 
+int space_over(struct store *store, const struct retention_policy *policy, uint64_t beside_bytes,
+	       uint64_t *ret, struct err *err)
+{
+	uint64_t used = 0;
+	int r = policy->max_bytes ? space_read(store, NULL, &used, err) : 0;
+
+	*ret = 0;
+	if (r < 0 || !policy->max_bytes)
+		return r;
+	used += beside_bytes;
+	*ret = used > policy->max_bytes ? used - policy->max_bytes : 0;
+	return 0;
+}
+
 int store_read_over(struct store *store, const struct retention_policy *policy, uint64_t *ret,
 		    struct err *err)
 {
-	uint64_t used_bytes = 0;
-	int r = policy->max_bytes ? space_read(store, NULL, &used_bytes, err) : 0;
-
-	if (r < 0)
-		return r;
-	if (policy->max_bytes)
-		used_bytes += space_beside(store, policy);
-	*ret = used_bytes > policy->max_bytes ? used_bytes - policy->max_bytes : 0;
-	return 0;
+	return space_over(store, policy, policy->max_bytes ? space_beside(store, policy) : 0, ret,
+			  err);
 }
 
 /*

@@ -159,7 +159,7 @@ static int choose_plan(const struct vtab_table *table, const struct vtab_size *s
 {
 	char *plan = sqlite3_malloc(info->nConstraint + 1);
 	int n = 0, order = 0, by = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
-	double rows = table->count(size);
+	double rows = *(const double *)((const char *)size + table->of_size);
 	bool has_tick = false;
 	unsigned n_words = 0;
 
@@ -286,6 +286,7 @@ static int read_size(struct store *store, struct vtab_size *ret, struct err *err
 	ret->n_ticks = at_least_one(n_folds * CODEC_ROWS + query_read_i64(&q));
 	ret->n_pids = at_least_one(query_read_i64(&q));
 	ret->n_samples = ret->n_ticks * ret->n_pids;
+	ret->n_minutes = ret->n_samples / 12;
 	ret->n_events = at_least_one(query_read_i64(&q));
 	ret->n_jobs = at_least_one(query_read_i64(&q));
 	ret->n_spans = 4;

@@ -70,7 +70,7 @@ struct vtab_filter {
 
 /* How much there is, roughly; at least 1 of each. */
 struct vtab_size {
-	double n_ticks, n_samples, n_events, n_jobs, n_pids;
+	double n_ticks, n_samples, n_minutes, n_events, n_jobs, n_pids;
 	double n_spans; /* a limit on time leaves one of so many: a guess */
 };
 
@@ -81,7 +81,7 @@ struct vtab_table {
 	const struct vtab_column *columns;
 	size_t n_columns;
 	size_t cursor_size;
-	double (*count)(const struct vtab_size *size);	       /* its rows, roughly */
+	size_t of_size; /* in struct vtab_size: how many rows it has */
 	unsigned (*n_words)(const struct vtab_column *column); /* NULL: none */
 	void (*open)(struct vtab_cursor *cursor); /* it is cleared; NULL: nothing to do */
 	void (*close)(struct vtab_cursor *cursor);
@@ -134,5 +134,5 @@ int vtab_ticks_begin(struct vtab_ticks *ticks, struct store *store,
 int vtab_ticks_next(struct vtab_ticks *ticks, struct err *err);
 
 int64_t vtab_ticks_id(const struct vtab_ticks *ticks);
-uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *ticks);
-double vtab_ticks_resolution(const struct vtab_ticks *ticks); /* NaN for a tick */
+/* The resolution of a tick is NaN. */
+void vtab_ticks_time(const struct vtab_ticks *ticks, uint64_t *ret_wall_ns, double *ret_resolution);

@@ -219,11 +219,6 @@ static const struct vtab_column event_columns_sql[] = {
 	  "as in process_metrics" },
 };
 
-static double count_events(const struct vtab_size *size)
-{
-	return size->n_events;
-}
-
 static int next_event(struct vtab_cursor *base, struct err *err)
 {
 	struct events_cursor *c = (struct events_cursor *)base;
@@ -344,24 +339,22 @@ static unsigned metric_words(const struct vtab_column *column)
 	return n > 0 ? n : 1;
 }
 
-static double count_samples(const struct vtab_size *size)
-{
-	return size->n_samples;
-}
-
 /* The next process that was there at the tick. */
 static int next_of_fold(struct metrics_cursor *c, struct err *err)
 {
 	const struct open_fold *fold = c->ticks.fold;
+	const struct process *process;
 	int r = 0;
 
 	while (r == 0 && c->process < fold->n_processes)
-		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample,
-				     &c->row.attempt_num, err);
+		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample, &process,
+				     err);
+	if (r <= 0)
+		return r;
 	c->row.n_samples = 1;
-	if (r > 0)
-		c->row_process = open_fold_process_id(fold, c->process - 1);
-	return r;
+	c->row.attempt_num = process->attempt_num;
+	c->row_process = process->id;
+	return 1;
 }
 
 static int next_of_minute(struct metrics_cursor *c, struct err *err)
@@ -405,8 +398,7 @@ static int find_metric(struct metrics_cursor *c, int r, struct err *err)
 		return r;
 	c->base.row = &c->row;
 	c->row.tick_id = vtab_ticks_id(&c->ticks);
-	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
-	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
+	vtab_ticks_time(&c->ticks, &c->row.wall_ns, &c->row.resolution_seconds);
 	return 1;
 }
 
@@ -496,11 +488,6 @@ static const struct vtab_column minute_columns[] = {
 };
 
 /* A guess: a tick every five seconds. */
-static double count_minutes(const struct vtab_size *size)
-{
-	return size->n_samples / 12;
-}
-
 static int next_minute(struct vtab_cursor *base, struct err *err)
 {
 	struct minute_iter *iter = ((struct minutes_cursor *)base)->iter;
@@ -520,8 +507,8 @@ static int filter_minutes(struct vtab_cursor *base, const struct vtab_filter *fi
 			  struct err *err)
 {
 	struct minutes_cursor *c = (struct minutes_cursor *)base;
-	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
-					       filter->until_wall_ns };
+	const struct history_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
+						filter->until_wall_ns, false };
 	int r;
 
 	minute_iter_close(&c->iter);
@@ -624,19 +611,13 @@ static unsigned snapshot_words(const struct vtab_column *column)
 	return column->parts & FOLD_PROCESSES ? SAMPLE_state + 1 : 0;
 }
 
-static double count_ticks(const struct vtab_size *size)
-{
-	return size->n_ticks;
-}
-
 static int take_moment(struct snapshots_cursor *c, int r)
 {
 	if (r <= 0)
 		return r;
 	c->base.row = &c->row;
 	c->base.rowid = c->row.tick_id = vtab_ticks_id(&c->ticks);
-	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
-	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
+	vtab_ticks_time(&c->ticks, &c->row.wall_ns, &c->row.resolution_seconds);
 	snapshot_reset(&c->row.snap);
 	c->told = 0;
 	return 1;
@@ -698,7 +679,7 @@ const struct vtab_table vtab_tables[VTAB_N_TABLES] = {
 		.columns = snapshot_columns,
 		.n_columns = ARRAY_SIZE(snapshot_columns),
 		.cursor_size = sizeof(struct snapshots_cursor),
-		.count = count_ticks,
+		.of_size = offsetof(struct vtab_size, n_ticks),
 		.n_words = snapshot_words,
 		.open = open_snapshots,
 		.close = close_snapshots,
@@ -715,7 +696,7 @@ const struct vtab_table vtab_tables[VTAB_N_TABLES] = {
 		.columns = metric_columns,
 		.n_columns = ARRAY_SIZE(metric_columns),
 		.cursor_size = sizeof(struct metrics_cursor),
-		.count = count_samples,
+		.of_size = offsetof(struct vtab_size, n_samples),
 		.n_words = metric_words,
 		.close = close_metrics,
 		.filter = filter_metrics,
@@ -727,7 +708,7 @@ const struct vtab_table vtab_tables[VTAB_N_TABLES] = {
 		.columns = event_columns_sql,
 		.n_columns = ARRAY_SIZE(event_columns_sql),
 		.cursor_size = sizeof(struct events_cursor),
-		.count = count_events,
+		.of_size = offsetof(struct vtab_size, n_events),
 		.close = close_events,
 		.filter = filter_events,
 		.next = next_event,
@@ -738,7 +719,7 @@ const struct vtab_table vtab_tables[VTAB_N_TABLES] = {
 		.columns = minute_columns,
 		.n_columns = ARRAY_SIZE(minute_columns),
 		.cursor_size = sizeof(struct minutes_cursor),
-		.count = count_minutes,
+		.of_size = offsetof(struct vtab_size, n_minutes),
 		.close = close_minutes,
 		.filter = filter_minutes,
 		.next = next_minute,

@@ -123,8 +123,7 @@ static int find_tick(struct vtab_ticks *t, const struct vtab_filter *f, struct e
 /* Its hour, or the minute alone where that is too much. */
 static int read_hour(struct vtab_ticks *t, uint64_t minute, struct err *err)
 {
-	const struct window_filter all = { .rollups_only = true };
-	int r = t->window ? 0 : minute_window_new(t->store, &all, &t->window, err);
+	int r = t->window ? 0 : minute_window_new(t->store, NULL, 0, true, &t->window, err);
 
 	if (r < 0 || (minute >= t->from && minute < t->to))
 		return r;
@@ -153,15 +152,6 @@ static int find_minute(struct vtab_ticks *t, uint64_t minute, struct err *err)
 	if (t->minute.minute != minute)
 		t->minute.n = 0;
 	return t->minute.n > 0;
-}
-
-static int find_moment(struct vtab_ticks *t, const struct vtab_filter *f, struct err *err)
-{
-	if (f->tick_id >= 0)
-		return find_tick(t, f, err);
-	return f->tick_id < -(int64_t)(INT64_MAX / MINUTE_NS)
-		       ? 0
-		       : find_minute(t, (uint64_t)-f->tick_id, err);
 }
 
 /* ---- all of a time ---- */
@@ -202,7 +192,13 @@ int vtab_ticks_begin(struct vtab_ticks *t, struct store *store, const struct vta
 	timeline_close(&t->timeline);
 	if (filter->is_empty)
 		return 0;
-	return filter->has_tick ? find_moment(t, filter, err) : begin_timeline(t, filter, err);
+	if (!filter->has_tick)
+		return begin_timeline(t, filter, err);
+	if (filter->tick_id >= 0)
+		return find_tick(t, filter, err);
+	return filter->tick_id < -(int64_t)(INT64_MAX / MINUTE_NS)
+		       ? 0
+		       : find_minute(t, (uint64_t)-filter->tick_id, err);
 }
 
 void vtab_ticks_release(struct vtab_ticks *t)
@@ -220,12 +216,8 @@ int64_t vtab_ticks_id(const struct vtab_ticks *t)
 	return t->fold ? open_fold_tick(t->fold)->id : -(int64_t)t->minute.minute;
 }
 
-uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *t)
+void vtab_ticks_time(const struct vtab_ticks *t, uint64_t *ret_wall_ns, double *ret_resolution)
 {
-	return t->fold ? open_fold_tick(t->fold)->wall_ns : t->minute.minute * MINUTE_NS;
-}
-
-double vtab_ticks_resolution(const struct vtab_ticks *t)
-{
-	return t->fold ? F64_UNKNOWN : MINUTE_SECONDS;
+	*ret_wall_ns = t->fold ? open_fold_tick(t->fold)->wall_ns : t->minute.minute * MINUTE_NS;
+	*ret_resolution = t->fold ? F64_UNKNOWN : MINUTE_SECONDS;
 }
