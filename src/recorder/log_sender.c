@@ -287,7 +287,7 @@ void become_background(const char *name, int *files, size_t n)
 __attribute__((noreturn)) static void become_courier(const struct attempt *a,
 						     struct log_sender *sender)
 {
-	int files[MAX_FILES];
+	int files[MAX_FILES] = { 0 };
 
 	become_background("proctor-late", files,
 			  log_reader_files(sender->reader, files, MAX_FILES));
