@@ -376,7 +376,8 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	bool is_new = t->born == now;
 	uint64_t cpu_before_ns = t->cpu_ns;
 	uint64_t waited_ns;
-	double most, span;
+	double all_percent = 100 * (double)(u64_known(p->threads) ? p->threads : 1);
+	double busy_from = fmax(before, t->born), span, mean;
 
 	note_exec(t, p, now);
 	memcpy(t->comm, p->comm, sizeof(t->comm));
@@ -404,12 +405,12 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	 * it is over, maybe more than the step was: no thread wants more than all the time.
 	 */
 	waited_ns = u64_delta(p->cpu_wait_ns, t->wait_ns);
-	most = 100 * (double)(u64_known(p->threads) ? p->threads : 1) - p->cpu_percent;
 	t->wanted_percent = p->cpu_percent;
 	if (f64_known(p->cpu_percent) && now > before)
 		t->wanted_seconds += p->cpu_percent / 100 * (now - before);
 	if (u64_known(waited_ns) && now > before && p->cpu_percent >= STARVED_PERCENT) {
-		t->wanted_percent += fmax(0, fmin((double)waited_ns / 1e7 / (now - before), most));
+		t->wanted_percent += fmax(0, fmin((double)waited_ns / 1e7 / (now - before),
+						  all_percent - p->cpu_percent));
 		t->wanted_seconds += (double)waited_ns / 1e9;
 	}
 	t->wait_ns = p->cpu_wait_ns;
@@ -419,16 +420,10 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	 */
 	two_ago_add(&t->wanted, now - t->born, t->wanted_seconds, config->runaway_duration_seconds);
 	span = two_ago_seconds(&t->wanted, now - t->born);
-	if (span >= config->runaway_duration_seconds) {
-		double mean = 100 * (t->wanted_seconds - two_ago_value(&t->wanted)) / span;
-
-		mean = fmin(mean, 100 * (double)(u64_known(p->threads) ? p->threads : 1));
-		if (mean >= config->runaway_cpu_threshold)
-			t->wanted_percent = f64_max_known(t->wanted_percent, mean);
-		if (mean >= config->runaway_cpu_threshold && !f64_known(t->busy)) {
-			t->busy = now - span;
-			t->calm_cpu_ns = u64_known(cpu_before_ns) ? cpu_before_ns : t->cpu_ns;
-		}
+	mean = fmin(100 * (t->wanted_seconds - two_ago_value(&t->wanted)) / span, all_percent);
+	if (span >= config->runaway_duration_seconds && mean >= config->runaway_cpu_threshold) {
+		t->wanted_percent = f64_max_known(t->wanted_percent, mean);
+		busy_from = now - span;
 	}
 	/* The percentage is of the time since the tick before, when it had used so much. */
 	if (t->wanted_percent < config->runaway_cpu_threshold)
@@ -436,7 +431,7 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	if (!(t->wanted_percent >= config->runaway_cpu_threshold))
 		t->busy = F64_UNKNOWN;
 	else if (!f64_known(t->busy)) {
-		t->busy = fmax(before, t->born);
+		t->busy = busy_from;
 		t->calm_cpu_ns = u64_known(cpu_before_ns) ? cpu_before_ns : t->cpu_ns;
 	}
 	t->memory_mb = own_memory_mb(p);

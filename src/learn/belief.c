@@ -167,13 +167,6 @@ static int judge(struct pattern *p, const struct run_record *const *units, size_
 
 /* ---- findings become patterns ---- */
 
-/* What two findings have to share to be about the same; the threshold may differ. */
-struct subject {
-	uint64_t class_key;
-	const char *feature;
-	bool is_above; /* its opposite is another belief */
-};
-
 struct work {
 	struct pattern_list *patterns;
 	const struct run_record *const *units;
@@ -181,17 +174,18 @@ struct work {
 	uint64_t seed, now_wall_ns;
 };
 
-static bool is_about(const struct pattern *p, struct subject s)
+/* The threshold may differ; the opposite is another belief. */
+static bool is_about(const struct pattern *p, const struct finding *f)
 {
-	return p->grade && p->class_key == s.class_key && p->is_above == s.is_above &&
-	       strcmp(p->feature, s.feature) == 0;
+	return p->grade && p->class_key == f->class_key && p->is_above == f->effect.is_above &&
+	       strcmp(p->feature, f->feature) == 0;
 }
 
 /* Older rows come first. NULL: there is none. */
-static struct pattern *find_newest(const struct work *w, struct subject s)
+static struct pattern *find_newest(const struct work *w, const struct finding *f)
 {
 	for (size_t i = w->patterns->n; i > 0; i--)
-		if (is_about(&w->patterns->items[i - 1], s))
+		if (is_about(&w->patterns->items[i - 1], f))
 			return &w->patterns->items[i - 1];
 	return NULL;
 }
@@ -205,7 +199,6 @@ static double predicted(const struct effect_side *side)
 /* The rule as it will be judged, and the sentence about the runs that it was found on. */
 static int add(struct work *w, const struct finding *f)
 {
-	struct subject s = { f->class_key, f->feature, f->effect.is_above };
 	struct arena *arena = &w->patterns->arena;
 	struct pattern p, *added;
 	char name[256], round[32] = "";
@@ -215,11 +208,11 @@ static int add(struct work *w, const struct finding *f)
 	p.type = PATTERN_FINDING;
 	/* Those after the first say which they are: what was retired keeps its row. */
 	for (size_t i = 0; i < w->patterns->n; i++)
-		n_before += is_about(&w->patterns->items[i], s);
+		n_before += is_about(&w->patterns->items[i], f);
 	if (n_before > 0)
 		snprintf(round, sizeof(round), " %zu", n_before + 1);
-	snprintf(name, sizeof(name), "%016llx %.200s %s%s", (unsigned long long)s.class_key,
-		 s.feature, s.is_above ? "above" : "below", round);
+	snprintf(name, sizeof(name), "%016llx %.200s %s%s", (unsigned long long)f->class_key,
+		 f->feature, f->effect.is_above ? "above" : "below", round);
 	p.name = arena_strdup(&w->patterns->arena, name);
 	p.first_wall_ns = p.last_wall_ns = w->now_wall_ns;
 	p.occurrences = 1;
@@ -266,8 +259,7 @@ static int find_again(struct work *w, const struct pattern *p)
 	for (size_t i = 0; r == 0 && i < found.n; i++) {
 		const struct finding *f = &found.findings[i];
 
-		if (f->grade >= GRADE_SUPPORTED && f->effect.is_above == p->is_above &&
-		    strcmp(f->feature, p->feature) == 0)
+		if (f->grade >= GRADE_SUPPORTED && is_about(p, f))
 			return add(w, f);
 	}
 	return r;
@@ -275,8 +267,7 @@ static int find_again(struct work *w, const struct pattern *p)
 
 static int note(struct work *w, const struct finding *f)
 {
-	struct subject s = { f->class_key, f->feature, f->effect.is_above };
-	struct pattern *p = find_newest(w, s);
+	struct pattern *p = find_newest(w, f);
 
 	if (!p)
 		return add(w, f);
