@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,19 +17,13 @@
 
 struct waiting_mark {
 	struct rpc_call *call; /* NULL: nobody waits for the answer any more */
-	char *job_id, *name;
+	char job_id[JOB_ID_MAX + 1];
 	int attempt_num;
 	uint64_t uid;
 	struct phase_mark mark;
 	struct waiting_mark *next;
+	char name[];
 };
-
-static void waiting_free(struct waiting_mark *waiting)
-{
-	free(waiting->job_id);
-	free(waiting->name);
-	free(waiting);
-}
 
 /* ---- what was lost ---- */
 
@@ -114,7 +109,7 @@ static void finish(struct service *s, struct waiting_mark *waiting, const struct
 	} else if (call) {
 		rpc_call_fail(call, r < 0 ? r : -ENOMEM, &err);
 	}
-	waiting_free(waiting);
+	free(waiting);
 }
 
 static void finish_all(struct service *s, const struct phase_mark *marks, int r,
@@ -227,34 +222,28 @@ static void forget_call(void *ctx)
 static int add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
 		    const struct phase_params *params, struct err *err)
 {
-	struct waiting_mark *waiting = calloc(1, sizeof(*waiting));
+	const char *name = params->enter ? params->enter : params->exit;
+	struct waiting_mark *waiting = calloc(1, sizeof(*waiting) + strlen(name) + 1);
 	pid_t pid = (pid_t)params->pid;
 	uint64_t wall_ns = phase_params_wall_ns(params);
 
-	if (waiting) {
-		*waiting = (struct waiting_mark){
-			.job_id = strdup(job->job_id),
-			.name = strdup(params->enter ? params->enter : params->exit),
-			.attempt_num = job->a.attempt_num,
-			.uid = job->a.uid,
-		};
-		waiting->mark = (struct phase_mark){
-			.attempt_id = job->a.id,
-			.is_exit = !params->enter,
-			.phase = { .name = waiting->name,
-				   .pid = pid,
-				   .rank = sources_read_rank(s->root_fd, pid),
-				   .entered_wall_ns = params->enter ? wall_ns : U64_UNKNOWN,
-				   .left_wall_ns = params->enter ? U64_UNKNOWN : wall_ns },
-			.are_kin = params->is_for_another ? phase_are_kin : NULL,
-			.ctx = &s->root_fd,
-		};
-	}
-	if (!waiting || !waiting->job_id || !waiting->name) {
-		if (waiting)
-			waiting_free(waiting);
+	if (!waiting)
 		return err_set(err, -ENOMEM, "no memory left for the phase");
-	}
+	memcpy(waiting->name, name, strlen(name) + 1);
+	snprintf(waiting->job_id, sizeof(waiting->job_id), "%s", job->job_id);
+	waiting->attempt_num = job->a.attempt_num;
+	waiting->uid = job->a.uid;
+	waiting->mark = (struct phase_mark){
+		.attempt_id = job->a.id,
+		.is_exit = !params->enter,
+		.phase = { .name = waiting->name,
+			   .pid = pid,
+			   .rank = sources_read_rank(s->root_fd, pid),
+			   .entered_wall_ns = params->enter ? wall_ns : U64_UNKNOWN,
+			   .left_wall_ns = params->enter ? U64_UNKNOWN : wall_ns },
+		.are_kin = params->is_for_another ? phase_are_kin : NULL,
+		.ctx = &s->root_fd,
+	};
 	if (rpc_call_wants_answer(call)) {
 		waiting->call = call;
 		rpc_call_defer(call, forget_call, waiting);

@@ -2,6 +2,7 @@
  * service_wait - calls that wait: for the end of a job, or for an analysis of all that has ended.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +28,11 @@ static const struct rpc_field wait_fields[] = {
 struct waiter {
 	struct service *service;
 	struct rpc_call *call;
-	char *job_id;		  /* NULL: it waits for an analysis: */
-	uint64_t analysis;	  /* of this number */
-	uid_t uid;		  /* whose job */
-	int64_t attempt_id;	  /* 0: the next that begins */
-	struct loop_timer *timer; /* NULL: for ever */
+	char job_id[JOB_ID_MAX + 1]; /* "": it waits for an analysis: */
+	uint64_t analysis;	     /* of this number */
+	uid_t uid;		     /* whose job */
+	int64_t attempt_id;	     /* 0: the next that begins */
+	struct loop_timer *timer;    /* NULL: for ever */
 	struct waiter *next;
 };
 
@@ -42,7 +43,6 @@ static void forget_waiter(void *ctx)
 	LIST_REMOVE(waiter->service->clients.waiters, waiter, next);
 	if (waiter->timer)
 		loop_timer_close(waiter->timer);
-	free(waiter->job_id);
 	free(waiter);
 }
 
@@ -70,7 +70,7 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
-		if (!waiter->job_id || waiter->uid != job->a.uid ||
+		if (!waiter->job_id[0] || waiter->uid != job->a.uid ||
 		    strcmp(waiter->job_id, job->job_id) != 0 ||
 		    (waiter->attempt_id && job->a.id && waiter->attempt_id != job->a.id))
 			continue;
@@ -119,18 +119,16 @@ static int wait_for(struct service *s, struct rpc_call *call, const struct wait_
 		*waiter = (struct waiter){
 			.service = s,
 			.call = call,
-			.job_id = strdup(params->job.job_id),
 			.uid = uid,
 			.attempt_id = attempt_id,
 			.timer = is_timed ? loop_timer_new(s->loop, on_timeout, waiter) : NULL,
 			.next = s->clients.waiters,
 		};
-	if (!waiter || !waiter->job_id || (is_timed && !waiter->timer)) {
-		if (waiter)
-			free(waiter->job_id);
+	if (!waiter || (is_timed && !waiter->timer)) {
 		free(waiter);
 		return err_set(err, -ENOMEM, "no memory left to wait");
 	}
+	snprintf(waiter->job_id, sizeof(waiter->job_id), "%s", params->job.job_id);
 	if (is_timed)
 		loop_timer_set(waiter->timer, (uint64_t)(params->timeout_seconds * 1000), 0);
 	s->clients.waiters = waiter;
@@ -182,7 +180,7 @@ static void on_analysis(void *ctx, uint64_t num, const struct learning *l, const
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
-		if (waiter->job_id || waiter->analysis > num)
+		if (waiter->job_id[0] || waiter->analysis > num)
 			continue;
 		forget_waiter(waiter);
 		if (!l) {
