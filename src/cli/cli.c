@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -510,32 +509,6 @@ int cli_call(const char *method, const char *params, struct rpc_value **ret, str
 void cli_value_cleanup(struct rpc_value **value)
 {
 	*value = rpc_value_free(*value);
-}
-
-/* ---- users ---- */
-
-uint64_t cli_parse_user(const struct argp_state *state, const char *option, const char *text)
-{
-	const struct passwd *account = getpwnam(text);
-	uint64_t uid = U64_UNKNOWN;
-
-	if (account)
-		return account->pw_uid;
-	if (num_parse_u64(text, &uid) < 0 || uid >= UINT32_MAX)
-		cli_usage_error(state, "%s wants a user of this host, not '%s'", option, text);
-	return uid;
-}
-
-void cli_user_name(uint64_t uid, char *ret, size_t size)
-{
-	const struct passwd *account = u64_known(uid) ? getpwuid((uid_t)uid) : NULL;
-
-	if (account)
-		snprintf(ret, size, "%s", account->pw_name);
-	else if (u64_known(uid))
-		snprintf(ret, size, "%llu", (unsigned long long)uid);
-	else
-		snprintf(ret, size, "-");
 }
 
 /* ---- verbs of verbs ---- */

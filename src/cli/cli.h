@@ -227,14 +227,6 @@ int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, str
  */
 void cli_take_gpus(const struct snapshot *from, struct snapshot *snap);
 
-/* ---- users ---- */
-
-/* By name, or by number where there is no such name; cli_usage_error() if it is neither. */
-uint64_t cli_parse_user(const struct argp_state *state, const char *option, const char *text);
-
-/* The name of the account, else the number; "-" for U64_UNKNOWN. */
-void cli_user_name(uint64_t uid, char *ret, size_t size);
-
 /* ---- verbs that have verbs of their own: "proctor export csv", "proctor ranks merge" ---- */
 
 struct cli_sub_table {

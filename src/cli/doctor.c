@@ -60,20 +60,13 @@ enum doctor_gpu { DOCTOR_GPU_SILENT, DOCTOR_GPU_ANSWERS, DOCTOR_GPU_BROKEN };
 
 /* ---- in the child ---- */
 
-/* Drivers name devices as they like: no name reaches the terminal as it is, or makes a line. */
-static void add_shown(struct buf *out, const char *text, size_t n)
-{
-	for (size_t at = 0; at < n;)
-		at += utf8_add_shown(out, text + at, n - at);
-}
-
 static void print_answer(void *ctx, const char *rung, const char *what, uint64_t ns)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	ssize_t n;
 
 	buf_printf(&line, "%s: ", rung);
-	add_shown(&line, what, strlen(what));
+	cli_add_text(&line, what, SIZE_MAX); /* drivers name devices as they like */
 	if (u64_known(ns))
 		buf_printf(&line, " takes %.3g ms", (double)ns / 1e6);
 	buf_add_char(&line, '\n');
@@ -103,21 +96,6 @@ static bool read_answers(int fd, struct buf *out)
 	return false;
 }
 
-/* A child that the driver has spoilt may have written anything: only the lines are kept. */
-static void add_said_lines(struct buf *out, const struct buf *said)
-{
-	const char *at = said->data ? said->data : "", *end = at + said->len;
-
-	while (at < end) {
-		size_t n = strcspn(at, "\n");
-
-		n = n < (size_t)(end - at) ? n : (size_t)(end - at);
-		add_shown(out, at, n);
-		buf_add_char(out, '\n');
-		at += n + 1;
-	}
-}
-
 static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out)
 {
 	CLEANUP(buf_release) struct buf said = BUF_INIT;
@@ -133,7 +111,14 @@ static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out
 		if (!is_reaped)
 			poll(&nothing, 1, REAP_MS);
 	}
-	add_said_lines(out, &said);
+	/* a child that the driver has spoilt may have written anything: only the lines are kept */
+	for (size_t at = 0; at < said.len;) {
+		bool is_end = said.data[at] == '\n' || said.data[at] == '\0';
+
+		at += is_end ? 1 : utf8_add_shown(out, said.data + at, said.len - at);
+		if (is_end || at == said.len)
+			buf_add_char(out, '\n');
+	}
 	if (!has_ended || !is_reaped) {
 		buf_printf(out, "%s: it does not answer, and was asked no longer\n", name);
 		return DOCTOR_GPU_BROKEN;

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
@@ -205,11 +207,15 @@ struct job_question {
 static void parse_question(const struct argp *argp, int argc, char **argv,
 			   struct job_question *args)
 {
-	const struct argp_state state = { .name = argv[0] };
+	const struct passwd *account;
 
 	cli_parse(argp, argc, argv, 0, args);
-	if (args->user)
-		args->uid = cli_parse_user(&state, "--user", args->user);
+	account = args->user ? getpwnam(args->user) : NULL;
+	if (account)
+		args->uid = account->pw_uid;
+	else if (args->user &&
+		 (num_parse_u64(args->user, &args->uid) < 0 || args->uid >= UINT32_MAX))
+		cli_reject(argv, "--user wants a user of this host, not '%s'", args->user);
 	if (args->only_queued && args->attempt > 0)
 		cli_reject(argv, "--attempt or --queued, not both: what waits has no number yet");
 }

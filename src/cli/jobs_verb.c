@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +175,19 @@ static void add_cells(struct table *t, const struct attempt *a, const struct wai
 					       .last_completed_sheet = a->last_completed_sheet,
 					       .current_sheet =
 						       a->is_lost ? SHEET_NONE : a->current_sheet };
-	char started[32] = "-", user[64];
+	const struct passwd *account;
+	char started[32] = "-";
 	struct buf *cell;
 
 	buf_add_str(table_cell(t), a->job_id);
 	if (t->n_columns == ARRAY_SIZE(columns)) {
-		cli_user_name(a->uid, user, sizeof(user));
-		buf_add_str(table_cell(t), user);
+		account = u64_known(a->uid) ? getpwuid((uid_t)a->uid) : NULL;
+		if (account)
+			buf_add_str(table_cell(t), account->pw_name);
+		else if (u64_known(a->uid))
+			buf_printf(table_cell(t), "%llu", (unsigned long long)a->uid);
+		else
+			buf_add_char(table_cell(t), '-');
 	}
 	add_positive(table_cell(t), a->attempt_num);
 	if (u64_known(a->started_wall_ns))

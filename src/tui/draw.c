@@ -322,7 +322,11 @@ static void draw_replay(const struct scene *s, const struct area *a)
 			 : s->is_paused	   ? "paused"
 					   : "replay");
 
-	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_now(s, room), s->replay.speed);
+	x = area_put(a, x + 1, 0, STYLE_PLAIN, draw_clock(s->snap.wall_ns, room));
+	if (s->replay.has_fractions && u64_known(s->snap.wall_ns)) /* several moments in a second */
+		x = area_printf(a, x, 0, STYLE_PLAIN, ".%u",
+				(unsigned)(s->snap.wall_ns / 100000000 % 10));
+	x = area_printf(a, x, 0, STYLE_PLAIN, " ×%g", s->replay.speed);
 	area_bar(a, x + 1, 0, REPLAY_BAR_COLUMNS, STYLE_BAR, at);
 	x += REPLAY_BAR_COLUMNS + 3;
 	if (s->filter[0])

@@ -40,9 +40,6 @@ const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* 
 const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* "03:45:08" */
 const char *draw_span(uint64_t ns, char room[DRAW_NUMBER_BYTES]);	      /* "3 h 12 min" */
 
-/* What the clock shows: a replay's has tenths where several moments are in a second. */
-const char *draw_now(const struct scene *s, char room[DRAW_NUMBER_BYTES]);
-
 /* The clock alone, or the date too where it is another day than that of the scene. */
 const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);
 

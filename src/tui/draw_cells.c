@@ -135,16 +135,6 @@ const char *draw_span(uint64_t ns, char room[DRAW_NUMBER_BYTES])
 	return room;
 }
 
-const char *draw_now(const struct scene *s, char room[DRAW_NUMBER_BYTES])
-{
-	size_t n = strlen(draw_clock(s->snap.wall_ns, room));
-
-	if (s->source == SOURCE_REPLAY && s->replay.has_fractions && u64_known(s->snap.wall_ns))
-		snprintf(room + n, DRAW_NUMBER_BYTES - n, ".%u",
-			 (unsigned)(s->snap.wall_ns / 100000000 % 10));
-	return room;
-}
-
 /* ---- curves ---- */
 
 #define SECOND_NS UINT64_C(1000000000)

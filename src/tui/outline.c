@@ -594,17 +594,14 @@ bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor)
 	return at >= 0;
 }
 
-bool outline_flag(struct outline *o, uint64_t id)
+void outline_flag(struct outline *o, uint64_t process, uint64_t job)
 {
-	int from = find_node(o, id);
+	int from = find_node(o, process);
 
 	for (int at = from; at >= 0; at = o->nodes[at].parent)
 		o->nodes[at].is_flagged = true;
-	return from >= 0;
-}
-
-void outline_flag_job(struct outline *o, uint64_t job)
-{
+	if (from >= 0)
+		return;
 	for (int at = first_attempt(o, job); at >= 0; at = o->nodes[at].next_attempt)
 		o->nodes[at].is_flagged |= !o->nodes[at].queued;
 }

@@ -111,9 +111,9 @@ bool outline_has(const struct outline *o, uint64_t id); /* shown or not */
  * (track_key_of_job()) that has one; 0: none has. */
 uint64_t outline_nearest(const struct outline *o, uint64_t process, uint64_t job);
 
-/* Flags a node and all that it is below; false: it is not there. */
-bool outline_flag(struct outline *o, uint64_t id);
-void outline_flag_job(struct outline *o, uint64_t job); /* all attempts of it that run */
+/* Flags a process and all that it is below; where it is not there (it is of another attempt, or
+ * none is meant), all attempts of the job that run. */
+void outline_flag(struct outline *o, uint64_t process, uint64_t job);
 void outline_forget_flags(struct outline *o);
 
 /* Whether an attempt of another number runs of the job (track_key_of_job()). */

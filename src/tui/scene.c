@@ -275,13 +275,9 @@ uint64_t scene_count_flags(const struct scene *s)
 void scene_mark_flagged(struct scene *s)
 {
 	outline_forget_flags(&s->outline);
-	for (size_t i = 0; i < s->past.n_flags; i++) {
-		if (!scene_flag_lasts(s, &s->past.flags[i]))
-			continue;
-		if (!outline_flag(&s->outline,
-				  s->past.flags[i].process)) /* of another attempt, or none */
-			outline_flag_job(&s->outline, s->past.flags[i].job);
-	}
+	for (size_t i = 0; i < s->past.n_flags; i++)
+		if (scene_flag_lasts(s, &s->past.flags[i]))
+			outline_flag(&s->outline, s->past.flags[i].process, s->past.flags[i].job);
 }
 
 void scene_set_flag(struct scene *s, const struct scene_flag *flag)
