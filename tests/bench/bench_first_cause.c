@@ -362,12 +362,14 @@ static void count_all(int n_jobs, uint64_t seed)
 				    f->candidates[0].probability < stated[k + 1])
 					count(&by_stated[k], &job, f);
 			if (getenv("VERBOSE"))
-				printf("# %s %llu n=%d dt=%g lead=%g culprit=%d: %s %s %lld p=%.3f\n",
+				printf("# %s %llu n=%d dt=%g lead=%g culprit=%d: %s %s %lld p=%.3f below %.2f\n",
 				       names[class], (unsigned long long)seed + (unsigned)i, job.n,
 				       job.interval, job.lead, job.culprit,
 				       finding_verdict_name(f->verdict), finding_why_name(f->why),
-				       f->rank ? (long long)f->rank->rank : -1LL,
-				       f->n_candidates ? f->candidates[0].probability : NAN);
+				       f->n_candidates ? (long long)f->candidates[0].rank->rank
+						       : -1LL,
+				       f->n_candidates ? f->candidates[0].probability : NAN,
+				       f->lead_below);
 			rank_analysis_release(&a);
 			telemetry_free(job.telemetry);
 		}
