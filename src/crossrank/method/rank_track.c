@@ -406,7 +406,7 @@ static void delay_by_tooth(const struct part *p, double tooth, struct hinge *hin
 	for (size_t i = low; i < high; i++)
 		most = fmax(most, p->x[i] - p->kept[i]);
 	hidden = fmin(p->t[high] - p->t[low] - 1.5 * p->track->interval, most / hinge->slope);
-	hidden = fmax(hidden, tooth / hinge->slope);
+	hidden = fmin(fmax(hidden, tooth / hinge->slope), p->t[p->n - 1] - hinge->onset);
 	if (hidden > 0) {
 		hinge->onset += hidden / 2;
 		hinge->sd = hypot(hinge->sd, hidden / sqrt(12));
