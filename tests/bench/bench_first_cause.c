@@ -361,14 +361,15 @@ static void count_all(int n_jobs, uint64_t seed)
 				    f->candidates[0].rise.probability < stated[k + 1])
 					count(&by_stated[k], &job, f);
 			if (getenv("VERBOSE"))
-				printf("# %s %llu n=%d dt=%g lead=%g culprit=%d: %s %s %lld p=%.3f\n",
+				printf("# %s %llu n=%d dt=%g lead=%g culprit=%d: %s %s %lld p=%.3f below %.2f\n",
 				       names[class], (unsigned long long)seed + (unsigned)i, job.n,
 				       job.interval, job.lead, job.culprit,
 				       finding_verdict_name(verdict_of(f->why)),
 				       finding_why_name(f->why),
 				       finding_culprit(f) ? (long long)finding_culprit(f)->rank
 							  : -1LL,
-				       f->n_candidates ? f->candidates[0].rise.probability : NAN);
+				       f->n_candidates ? f->candidates[0].rise.probability : NAN,
+				       f->answer.lead_below);
 			rank_analysis_release(&a);
 			telemetry_free(job.telemetry);
 		}

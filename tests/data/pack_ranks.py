@@ -17,7 +17,7 @@ import sys
 
 T0 = 1_700_000_000_000_000_000
 TRUTH = ("name", "program", "kind", "n_ranks", "interval", "culprit", "lead")
-LEAST_RIGHT, LEAST_NONE = 0.6, 0.8  # of the jobs with a culprit, and of those without
+LEAST_RIGHT, LEAST_NONE = 0.75, 0.9  # of the jobs with a culprit, and of those without
 MOST_WRONG = 0.02  # of all jobs
 
 

@@ -387,6 +387,27 @@ static void test_memory_that_was_given_back_is_no_culprit(void **unused)
 	release(t, &a);
 }
 
+/* A checkpoint of rank 0 each 20 s; the record ends in one. */
+static int64_t saves(int rank, int second)
+{
+	return BASE_MIB + (rank == 0 && second >= 18 && second % 20 > 16 ? 300 : 0);
+}
+
+/* Three ranks grow by 20 MiB/s: rank 1 from 14 s on, the others 2.5 s and 3 s later. */
+static int64_t grows(int rank, int second)
+{
+	int ticks = 2 * (second - 14) - (rank == 1 ? 0 : 5 + rank / 2);
+
+	return 100 + (ticks > 0 ? 10 * ticks : 0);
+}
+
+static void test_what_ranks_do_anyway_hides_nobody(void **unused)
+{
+	(void)unused;
+	expect_answer(saves, 4, 99, WHY_NO_RISE, -1);
+	expect_answer(grows, 3, 30, WHY_FIRST, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_the_headline_has_the_process_that_rose),
 		cmocka_unit_test(test_a_spike_near_the_end_is_none),
 		cmocka_unit_test(test_memory_that_was_given_back_is_no_culprit),
+		cmocka_unit_test(test_what_ranks_do_anyway_hides_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,10 +10,11 @@
 #include "stats/probability.h"
 #include "stats/order.h"
 
-#define JITTER                                                                                  \
-	0.25	   /* s by which two copies differ that begin together; more copies show theirs \
-		    */
-#define OF_TWO 1.4 /* times the error: two ranks show no spread */
+/* Seconds by which two copies differ that begin together. More copies show theirs: these count as
+ * PRIOR_COPIES of them. */
+#define JITTER 0.25
+#define PRIOR_COPIES 2.0
+#define OF_TWO 1.4	 /* times the error: two ranks show no spread */
 #define FIRST_SAMPLE 0.3 /* of an interval: a first sample is so much late */
 #define STARTS_SHARE 0.3 /* of a lead: starts that are closer together do not explain it */
 #define SPREAD_Z 1.645	 /* a clock counts if chance makes its spread in 5 % */
@@ -93,13 +94,31 @@ static double gap_probability(const double *sorted, size_t n, double error, doub
 	return fmin(1, least * n_tried);
 }
 
-/* Two that have nothing to do with each other: one is always first. */
-static double gap_probability_of_two(double gap, double seconds, bool are_steps, bool are_all,
-				     bool is_early)
+/* Rises that have nothing to do with each other: one is always first. */
+static double unrelated_probability(double gap, double seconds, bool are_steps, bool are_all,
+				    bool is_early)
 {
-	if (are_all && gap < (are_steps ? 0.1 : 0.3) * seconds && !(are_steps && is_early))
-		return 0.03;
-	return gap < 0.1 * seconds && !are_steps ? 0.04 : 0.25;
+	if (are_steps)
+		return are_all && gap < 0.1 * seconds && !is_early ? 0.03 : 0.25;
+	return fmin(0.25, 0.2 * gap / seconds);
+}
+
+/*
+ * The probability that one of n copies that begin together is so early: by Student's t (Wallace),
+ * with the spread of the others and, as if of PRIOR_COPIES more, what copies differ by elsewhere.
+ */
+static double together_probability(const double *sorted, size_t n, double error)
+{
+	double freedom = PRIOR_COPIES + (double)n - 2, mean = 0, t;
+	double squares = PRIOR_COPIES * (JITTER * JITTER + error * error);
+
+	for (size_t i = 1; i < n; i++)
+		mean += sorted[i] / (double)(n - 1);
+	for (size_t i = 1; i < n; i++)
+		squares += (sorted[i] - mean) * (sorted[i] - mean);
+	t = (mean - sorted[0]) / sqrt(squares / freedom * (1 + 1 / (double)(n - 1)));
+	t = sqrt(freedom * log(1 + t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3);
+	return (double)n * normal_tail(t);
 }
 
 /*
@@ -240,19 +259,21 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 			first = o[i] < o[first] ? i : first;
 		}
 		p = order_probability(o, own, n, first);
-		if (n > 2) {
-			for (size_t i = 0; i < n; i++)
-				own[i] = sd[i];
-			chance =
-				gap_probability(s, n, error, are_steps ? STEP_UNSURE * g->cell : 0);
-		} else {
-			chance = gap_probability_of_two(s[1] - s[0], seconds, are_steps,
-							n_members == 2, is_early);
-		}
+		chance = unrelated_probability(s[1] - s[0], seconds, are_steps, n == n_members,
+					       is_early);
+		/* Steps may be the next blocks of allocators, at any time. */
+		if (n > 2 && are_steps)
+			chance = gap_probability(s, n, error, STEP_UNSURE * g->cell);
+		else if (n > 2)
+			chance = fmin(fmax(chance, together_probability(s, n, error)),
+				      gap_probability(s, n, error, 0));
 		if (lead.first == SIZE_MAX) {
 			lead.first = first;
 			lead.probability = p * (1 - chance);
 			lead.seconds = s[1] - s[0];
+			for (size_t i = 0; i < n; i++)
+				if (i != first && o[i] <= s[1])
+					lead.error_of_second = own[i];
 			lead.is_since_start = kind != BY_WALL;
 			lead.range = s[n - 1] - s[0];
 		} else if (lead.first != first) {

@@ -12,11 +12,6 @@
 
 #define SAME_SCALE 0.3	 /* a rank may follow its peers at a scale of its own, by so much */
 #define LINK_SECONDS 5.0 /* rises closer than that, or 4 intervals, may be one event of the job */
-/* A lead of more than these, and than such a share of the record, is none: the first rise has
- * nothing to do with the others. */
-#define FAR_SECONDS 20.0
-#define FAR_INTERVALS 20.0
-#define FAR_SHARE 0.25
 #define MIN_SPAN_CELLS 4
 #define MIN_SPAN_SECONDS 2.0
 #define MIN_SPAN_SHARE 0.25 /* of the age of the job at its start */
@@ -32,12 +27,16 @@
 #define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
 #define MAIN_SHARE 0.25	     /* of all that a rank gains: the rise is no block before it */
 #define LATE_SHARE 0.4	     /* of its mean rate in the last quarter: a rise goes on */
+#define BESIDE_SHARE 0.15    /* of the largest: by the control a P of 0.99 that it is no scatter */
 #define BLOCK_SHARE 0.5	     /* of one that goes on: a block that ended is no fault beside it */
 #define MIN_REST 4.0	     /* intervals: a way up that ended was finite */
-#define MIN_AGE 3.0	     /* intervals: a younger rise at the end of a record may be a spike */
-#define CONTROL_CELLS 6	     /* before a rise are a control group */
-#define MAX_REPEATS 4	     /* samples of one reading */
-#define REPEATS_SHARE 0.95   /* of the changes are so far apart */
+#define REST_SECONDS 4.0     /* and so long */
+#define SMALL_LEAD 1.5	     /* s: so small a lead is denied whatever P is */
+#define Z95 1.645
+#define MIN_AGE 3.0	   /* intervals: a younger rise at the end of a record may be a spike */
+#define CONTROL_CELLS 6	   /* before a rise are a control group */
+#define MAX_REPEATS 4	   /* samples of one reading */
+#define REPEATS_SHARE 0.95 /* of the changes are so far apart */
 #define MIN_CHANGES 6
 #define MIN_EXIT 4	   /* samples at the end, or a twentieth, that an exit may take, */
 #define EXIT_SECONDS 1.5   /* or so long */
@@ -58,6 +57,7 @@ struct event {
 	struct culprit_rise *rises; /* by onset */
 	size_t n_rises, first;
 	double probability, lead, score;
+	double below;	     /* a lead is smaller than that */
 	bool is_since_start; /* the lead */
 	size_t because;
 };
@@ -86,12 +86,19 @@ static double startup_of(const struct work *w, const struct track *track)
 	return fmax(w->g->at[w->first_span] - track->t[0], 2);
 }
 
-/* What the peers of track r gain in n cells from s on. */
+/*
+ * What the peers of track r gain in n cells from s on; of an even number of them the lower middle
+ * one: one that rises is no common movement.
+ */
 static void gains_of_others(const struct grid *g, const struct middle *middles, size_t r, size_t s,
 			    size_t n, double *mib)
 {
-	for (size_t i = 0; i < n; i++)
-		mib[i] = middle_without(&middles[i], grid_kept(g, r, s + i) - grid_kept(g, r, s));
+	for (size_t i = 0; i < n; i++) {
+		const struct middle *m = &middles[i];
+		double gain = grid_kept(g, r, s + i) - grid_kept(g, r, s);
+
+		mib[i] = m->n < 2 ? gain : gain <= m->low ? m->above_low : m->low;
+	}
 }
 
 /*
@@ -221,20 +228,32 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 		double away = levels[k] - middle_without(&level, levels[k]);
 		double young = 4 * fmax(startup_of(w, track), 4 * track->interval);
 
-		while (has[k] && ev->rises[k].onset - track->t[0] < young &&
-		       ev->rises[k].till < stop - 4 * track->interval &&
-		       (catches_up(g, middles, members[k], s, e, away, &ev->rises[k]) ||
-			(fabs(away + ev->rises[k].gain) < fabs(away) &&
-			 is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)))) {
+		while (has[k] && ev->rises[k].till < stop - MIN_REST * track->interval) {
 			struct common common = common_of(w, middles, members[k], s, e, to, mib);
+			struct culprit_rise *rise = &ev->rises[k], next;
+			bool is_load =
+				rise->onset - track->t[0] < young &&
+				(catches_up(g, middles, members[k], s, e, away, rise) ||
+				 (fabs(away + rise->gain) < fabs(away) &&
+				  is_alone(ev->rises, has, n, k, rise->onset, track->interval)));
 			int r;
 
-			away += ev->rises[k].gain;
-			r = rise_find(track, ev->rises[k].till, stop + 0.5 * track->interval,
-				      &common, &ev->rises[k]);
+			if (!is_load && !(rise->is_step && rise->gain < MAIN_SHARE * rise->total))
+				break;
+			r = rise_find(track, rise->till, stop + 0.5 * track->interval, &common,
+				      &next);
 			if (r < 0)
 				return r;
+			/* Nor is a block long before it the beginning of a rise. */
+			if (!is_load &&
+			    !(r > 0 &&
+			      next.onset - rise->till > fmax(LINK_SECONDS, 4 * track->interval) &&
+			      stop - next.onset > MIN_AGE * track->interval))
+				break;
+			away += rise->gain;
 			has[k] = r > 0;
+			if (r > 0)
+				*rise = next;
 		}
 	}
 	for (size_t k = 0; k < n; k++)
@@ -273,7 +292,7 @@ static void drop_minor(const struct work *w, double stop, struct event *ev)
 		bool died = track->t[track->n - 1] < stop - 4 * track->interval &&
 			    rise->rate > 0.25 * ev->score / longest;
 
-		if ((rise->total >= RISE_MINOR * ev->score &&
+		if ((rise->total >= BESIDE_SHARE * ev->score &&
 		     (rise->total >= least || rise->late_rate >= least_late)) ||
 		    died)
 			ev->rises[n++] = *rise;
@@ -309,15 +328,24 @@ static bool took_before(const struct track *track, double gain, double until)
 	return false;
 }
 
-/* Whether half of the peers that do not rise took as much at their start: a load, or a rise? */
+/*
+ * Whether half of the peers that do not rise took as much at their start: a load, or a rise? A rank
+ * that held before it what its peers hold has loaded.
+ */
 static bool is_late_load(const struct work *w, const size_t *members, size_t n, size_t s,
 			 const struct event *ev)
 {
+	struct grid *g = w->g;
 	const struct culprit_rise *first = &ev->rises[0];
-	const struct track *track = &w->g->tracks[first->record];
+	const struct track *track = &g->tracks[first->record];
+	double level = grid_kept(g, first->record, s);
 	size_t n_before = 0;
 
 	if (!first->is_step || first->onset - track->t[0] >= 6 * startup_of(w, track))
+		return false;
+	for (size_t k = 0; k < n; k++)
+		g->scratch[k] = grid_kept(g, members[k], s);
+	if (fabs(level - track_quantile(g->scratch, n, 0.5)) < track->scale)
 		return false;
 	for (size_t k = 0; k < n; k++) {
 		bool rose = false;
@@ -331,6 +359,23 @@ static bool is_late_load(const struct work *w, const size_t *members, size_t n, 
 	return n_before > 0 && (double)n_before >= 0.5 * (double)(n - ev->n_rises);
 }
 
+static bool is_like(const struct spike *spike, const struct culprit_rise *rise, double age)
+{
+	return rise->gain < 1.25 * spike->mib && age - 2 * rise->sd < 1.5 * spike->seconds;
+}
+
+/* The number of spikes of a track as large and as long as a rise that is `age` old. */
+static size_t count_like(const struct track *track, const struct culprit_rise *rise, double age)
+{
+	size_t n = 0, n_smooth = 0;
+
+	for (size_t i = 0; i < track->n_all_spikes; i++)
+		n += is_like(&track->all_spikes[i], rise, age);
+	for (size_t i = 0; i < track->n_spikes; i++)
+		n_smooth += is_like(&track->spikes[i], rise, age);
+	return n > n_smooth ? n : n_smooth;
+}
+
 /* A spike of any member was as large and as long as this rise is so far, or that is hardly seen. */
 static bool may_pass(const struct work *w, const size_t *members, size_t n, double stop,
 		     const struct culprit_rise *rise)
@@ -340,14 +385,9 @@ static bool may_pass(const struct work *w, const size_t *members, size_t n, doub
 
 	if (age < MIN_AGE * own->interval)
 		return true;
-	for (size_t k = 0; k < n; k++) {
-		const struct track *track = &w->g->tracks[members[k]];
-
-		for (size_t i = 0; i < track->n_all_spikes; i++)
-			if (rise->gain < 1.25 * track->all_spikes[i].mib &&
-			    age - 2 * rise->sd < 1.5 * track->all_spikes[i].seconds)
-				return true;
-	}
+	for (size_t k = 0; k < n; k++)
+		if (count_like(&w->g->tracks[members[k]], rise, age) > 0)
+			return true;
 	return false;
 }
 
@@ -445,7 +485,8 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	if (n == 2 && track_count_to(w->g->at + s, e - s, rise->onset) < OUTSIDE_CELLS)
 		ev->probability = fmin(ev->probability, CULPRIT_NAMED);
 	if (may_pass(w, members, n, stop, rise))
-		ev->why = WHY_MAY_PASS;
+		/* It gave several that large back already: one more. */
+		ev->why = count_like(track, rise, 0) > 1 ? WHY_NO_RISE : WHY_MAY_PASS;
 	else if (ev->because != SIZE_MAX)
 		ev->why = WHY_UNSEEN;
 	else if (ev->probability >= CULPRIT_NAMED)
@@ -453,26 +494,6 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	else
 		ev->why = WHY_SMALL;
 	return 0;
-}
-
-/*
- * Whether most others gain at the moment of a rise, too, be it less: all do the same then, and this
- * rank takes more of it by design. `within` seconds are one moment.
- */
-static bool is_common_moment(const struct work *w, const size_t *members, size_t n,
-			     const struct culprit_rise *rise, double within)
-{
-	const struct grid *g = w->g;
-	size_t from = track_count_to(g->at, g->n_cells, rise->onset - within), n_gain = 0;
-	size_t to = track_count_to(g->at, g->n_cells, rise->onset + within);
-
-	from = from > 0 ? from - 1 : 0;
-	to = to < g->n_cells ? to : g->n_cells - 1;
-	for (size_t k = 0; k < n; k++)
-		n_gain += members[k] != rise->record &&
-			  grid_kept(g, members[k], to) - grid_kept(g, members[k], from) >
-				  g->tracks[members[k]].scale;
-	return (double)n_gain >= 0.75 * (double)(n - 1);
 }
 
 /*
@@ -491,6 +512,17 @@ static double spread_bound(const struct event *ev)
 		squares += (ev->rises[i].onset - mean) * (ev->rises[i].onset - mean);
 	root = 1 - 2 / (9 * k) - 1.645 * sqrt(2 / (9 * k));
 	return sqrt(squares / (k * root * root * root));
+}
+
+/* With a probability of 0.95 each, no rise began so many seconds before all others. */
+static double find_bound(const struct event *ev)
+{
+	double spread = spread_bound(ev), most = 0;
+
+	for (size_t i = 0; i < ev->n_rises; i++) /* the others begin with the first one of them */
+		most = fmax(most, ev->rises[i == 0 ? 1 : 0].onset - ev->rises[i].onset +
+					  Z95 * fmin(ev->rises[i].sd, spread));
+	return most;
 }
 
 /* Whether nearly all ranks rise, and all of them come to rest: at the start that is the load. */
@@ -516,21 +548,18 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	struct grid *g = w->g;
 	const struct track *earliest = &g->tracks[ev->rises[0].record];
 	CLEANUP(free_ptr) struct culprit_rise **rises = calloc(ev->n_rises, sizeof(*rises));
-	CLEANUP(free_ptr) double *errors = calloc(ev->n_rises, sizeof(*errors));
-	double first_onset = ev->rises[0].onset, range, known;
+	double first_onset = ev->rises[0].onset, range;
 	bool is_early = first_onset - earliest->t[0] < 4 * startup_of(w, earliest);
-	bool is_close, are_near = true;
+	bool is_close, are_near = true, may_be_load;
 	const struct event *shared;
 	size_t n_alive = 0;
 	struct lead lead;
 	int r;
 
-	if (!rises || !errors)
+	if (!rises)
 		return -ENOMEM;
-	for (size_t i = 0; i < ev->n_rises; i++) {
+	for (size_t i = 0; i < ev->n_rises; i++)
 		rises[i] = &ev->rises[i];
-		errors[i] = ev->rises[i].sd;
-	}
 	for (size_t k = 0; k < n; k++) {
 		const struct track *track = &g->tracks[members[k]];
 
@@ -549,35 +578,29 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	ev->lead = lead.seconds;
 	ev->is_since_start = lead.is_since_start;
 	ev->probability = lead.probability;
+	ev->below = find_bound(ev) + lead.error;
 	/* Nor can samples that far apart show it. */
 	if (lead.seconds < LEAST_LEAD * earliest->interval)
 		ev->probability = fmin(ev->probability, 0.9);
-	if (lead.seconds > fmax(FAR_SECONDS, fmax(FAR_INTERVALS * earliest->interval,
-						  FAR_SHARE * (g->at[g->n_cells - 1] - g->at[0]))))
-		ev->probability =
-			fmin(ev->probability, 0.9); /* nothing shows that they are related */
 	if (ev->probability >= CULPRIT_NAMED) {
 		const struct culprit_rise *first = &ev->rises[lead.first];
 		double p;
 
 		r = lead_control(g, members, n, control_from(w, s, first), first,
-				 fmax(lead.seconds, 2 * earliest->interval),
+				 fmax(lead.seconds, 2 * earliest->interval) + first->sd +
+					 lead.error_of_second,
 				 first->is_step ? LEAD_TAIL : LEAD_TAIL_RAMP, &p);
 		if (r < 0)
 			return r;
 		ev->probability = fmin(ev->probability, p);
 	}
-	if (ev->probability >= CULPRIT_NAMED && ev->rises[lead.first].is_step &&
-	    is_common_moment(w, members, n, &ev->rises[lead.first],
-			     fmin(1.5 * earliest->interval, lead.seconds / 2))) {
-		ev->why = WHY_SHARED;
-		return 0;
-	}
 	if (is_early && is_load(ev, n_alive, g, stop)) {
 		ev->why = WHY_SHARED;
 		return 0;
 	}
-	if (ev->probability >= (is_early && n_alive > 2 ? EARLY_NAMED : CULPRIT_NAMED)) {
+	may_be_load = is_early && n_alive > 2 &&
+		      ev->rises[lead.first].till < stop - MIN_REST * earliest->interval;
+	if (ev->probability >= (may_be_load ? EARLY_NAMED : CULPRIT_NAMED)) {
 		ev->because = find_uncovered(w, &ev->rises[lead.first]);
 		if (ev->because == SIZE_MAX)
 			ev->why = WHY_FIRST;
@@ -587,14 +610,15 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	}
 	range = ev->rises[ev->n_rises - 1].onset - first_onset;
 	is_close = fmin(range, lead.range) < fmax(LINK_SECONDS, 4 * earliest->interval);
-	known = hypot(fmin(track_quantile(errors, ev->n_rises, 0.9), spread_bound(ev)), lead.error);
 	/* Steps in two neighbouring intervals may be a moment apart. */
 	for (size_t i = 0; i < ev->n_rises; i++)
 		are_near &= ev->rises[i].is_step;
 	are_near &= range <= 1.5 * earliest->interval;
-	/* To deny a leader, the onsets must be known. */
+	are_near |= ev->below <= fmax(SMALL_LEAD, 1.5 * earliest->interval);
+	/* A leader is denied up to a bound. */
 	if ((double)ev->n_rises >= 0.75 * (double)n_alive && is_close &&
-	    (are_near || lead.probability < 0.8) && known <= fmax(1, 1.5 * earliest->interval))
+	    (are_near ||
+	     (lead.probability < 0.8 && ev->below <= fmax(LINK_SECONDS, 4 * earliest->interval))))
 		ev->why = WHY_SHARED;
 	else
 		ev->why = is_close ? WHY_TOO_CLOSE : WHY_UNRELATED;
@@ -672,14 +696,17 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 	return 0;
 }
 
-/* Whether a way up from cell `from` rests at `at`: at less than a quarter of its pace for long. */
-static bool rests(const double *v, size_t n, size_t from, size_t at, double least)
+/*
+ * Whether a way up from cell `from` rests at `at`: at less than a quarter of its pace for long,
+ * `rest` cells at least.
+ */
+static bool rests(const double *v, size_t n, size_t from, size_t at, size_t rest, double least)
 {
-	size_t ahead = (at - from) / 2 > 4 ? (at - from) / 2 : 4;
+	size_t ahead = (at - from) / 2 > rest ? (at - from) / 2 : rest;
 
-	if (at + 4 >= n)
+	if (at + rest >= n)
 		return true;
-	if (v[at + 4] - v[at] > least)
+	if (v[at + rest] - v[at] > least)
 		return false;
 	ahead = at + ahead < n ? ahead : n - 1 - at;
 	return v[at + ahead] - v[at] <
@@ -700,6 +727,7 @@ static int judge_common(struct work *w, struct span span)
 	} *ups = NULL;
 	double least;
 	size_t n = grid_find_members(g, span.from, GRID_ALL);
+	size_t rest = (size_t)fmax(MIN_REST, ceil(REST_SECONDS / g->cell));
 
 	if (!middle)
 		return -ENOMEM;
@@ -725,7 +753,7 @@ static int judge_common(struct work *w, struct span span)
 				       track_count_to(middle, n_cells,
 						      middle[ups[n_ups - 1].from] + least / 4) -
 					       1,
-				       at, g->scale / 2);)
+				       at, rest, g->scale / 2);)
 			at++;
 	}
 	w->is_hidden |= n_ups > 0 && ups[0].over < 4 &&
@@ -1017,8 +1045,7 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 	if (ev->n_rises == 0)
 		return;
 	if (ev->why == WHY_SHARED)
-		ret->lead_below = ev->lead + 2 * ev->rises[ev->first].sd +
-				  g->tracks[ev->rises[ev->first].record].interval;
+		ret->lead_below = ev->below + g->tracks[ev->rises[ev->first].record].interval;
 	if (ev->first > 0) {
 		struct culprit_rise kept = ret->rises[0];
 
@@ -1057,8 +1084,8 @@ static int find_transient(struct work *w, struct culprit_answer *ret)
 	for (size_t r = 0; r < g->n; r++) {
 		const struct track *track = &g->tracks[r];
 
-		for (size_t i = 0; i < track->n_all_spikes; i++) {
-			const struct spike *s = &track->all_spikes[i];
+		for (size_t i = 0; i < track->n_spikes; i++) {
+			const struct spike *s = &track->spikes[i];
 
 			if (s->from + s->seconds < ready ||
 			    s->mib < TRANSIENT_SCALES * track->scale)

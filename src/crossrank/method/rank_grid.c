@@ -284,6 +284,8 @@ int grid_find_spans(struct grid *g, bool is_calm, size_t but, struct span_list *
 			here = next;
 			if (i + 1 < g->n_cells)
 				next = grid_middle(g, g->members, n, false, s, i + 1);
+			if (2 * here.n < n) /* too few are left to compare with */
+				break;
 			is_broken = leaves(g, n, s, i, &here, &next);
 			if (is_broken || (s < last_from && joins(g, s, i)))
 				break;

@@ -93,13 +93,14 @@ struct middle grid_middle(struct grid *g, const size_t *members, size_t n, bool 
 /* ---- lead: whether one of several rises led the others (lead.c) ---- */
 
 struct lead {
-	double error;	     /* the largest of their clocks, in seconds */
-	size_t first;	     /* number of the rise */
-	double probability;  /* that it began first, and that its lead is more than their spread */
-	double seconds;	     /* before the next one */
-	double range;	     /* from the first to the last, by the clock that has them closest */
-	bool is_since_start; /* counted from the start of each rank, the others are closest */
-	bool is_unordered;   /* a clock follows nothing: the rest says nothing */
+	double error;	    /* the largest of their clocks, in seconds */
+	size_t first;	    /* number of the rise */
+	double probability; /* that it began first, and that its lead is more than their spread */
+	double seconds;	    /* before the next one */
+	double error_of_second; /* the sd of the next one's onset */
+	double range;		/* from the first to the last, by the clock that has them closest */
+	bool is_since_start;	/* counted from the start of each rank, the others are closest */
+	bool is_unordered;	/* a clock follows nothing: the rest says nothing */
 };
 
 /*

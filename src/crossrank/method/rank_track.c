@@ -15,6 +15,7 @@
 #define TEETH 1.5
 #define TOOTH_QUANTILE 0.75
 #define SIGMA_PER_MAD 1.4826
+#define DENSE 0.5	 /* of an interval */
 #define MIN_QUARTERED 16 /* second differences: fewer are halved */
 
 /* Minimum of x[i..n) for each i; ret may be x. */
@@ -71,17 +72,17 @@ static void smooth(const double *m, size_t n, double *ret)
 	for (size_t i = 1; i + 1 < n; i++)
 		ret[i] = median_of_three(m[i - 1], m[i], m[i + 1]);
 	ret[0] = fmin(m[0], ret[1]);
-	ret[n - 1] = median_of_three(m[n - 1], ret[n - 2], m[n - 3]);
+	ret[n - 1] = median_of_three(m[n - 1], ret[n - 2], 3 * ret[n - 2] - 2 * ret[n - 3]);
 }
 
 /*
  * The scatter between neighbours: the second lowest of four quarters, so that a coarse way up in
- * one part is not taken for noise. scratch has room for n.
+ * one part is not taken for noise, and no more than in the whole. scratch has room for n.
  */
 static double find_sigma(const double *m, size_t n, double *scratch)
 {
 	size_t n_seconds = n - 2, n_parts = n_seconds >= MIN_QUARTERED ? 4 : 2, from = 0;
-	double medians[4];
+	double medians[4], whole;
 
 	for (size_t i = 0; i < n_seconds; i++)
 		scratch[i] = fabs(m[i + 2] - 2 * m[i + 1] + m[i]);
@@ -92,7 +93,8 @@ static double find_sigma(const double *m, size_t n, double *scratch)
 		from += length;
 	}
 	select_nth(medians, n_parts, n_parts == 4);
-	return SIGMA_PER_MAD * medians[n_parts == 4] / sqrt(6);
+	whole = track_quantile(scratch, n_seconds, 0.5);
+	return SIGMA_PER_MAD * fmin(medians[n_parts == 4], whole) / sqrt(6);
 }
 
 /* A stretch above the kept memory that ended; one that the record ends in may yet be kept. */
@@ -119,14 +121,14 @@ static int find_spikes(struct track *track, struct arena *arena)
 int track_finish(struct track *track, struct arena *arena)
 {
 	double *scratch = arena_alloc(arena, track->n * sizeof(*scratch));
-	size_t skipped = track->n / 4;
+	size_t first = track->n / 8, end = track->n - first; /* what stays is not known there */
 
 	if (!scratch)
 		return -ENOMEM;
 	track_keep(track->x, track->n, track->kept);
-	for (size_t i = skipped; i < track->n; i++)
-		scratch[i - skipped] = track->x[i] - track->kept[i];
-	track->tooth = track_quantile(scratch, track->n - skipped, TOOTH_QUANTILE);
+	for (size_t i = first; i < end; i++)
+		scratch[i - first] = track->x[i] - track->kept[i];
+	track->tooth = track_quantile(scratch, end - first, TOOTH_QUANTILE);
 	memcpy(scratch, track->x, track->n * sizeof(*scratch));
 	track->scale =
 		fmax(fmax(CULPRIT_LEAST, LEAST_SHARE * track_quantile(scratch, track->n, 0.5)),
@@ -134,30 +136,56 @@ int track_finish(struct track *track, struct arena *arena)
 	return find_spikes(track, arena);
 }
 
+/*
+ * Fills the interval: half of the record has samples at most that far apart. Samples are denser
+ * while processes start and end. Those closer than half an interval to the one before are left out,
+ * so that each counts for as long. Returns how many are left of t and mib.
+ */
+static size_t leave_dense_out(double *t, double *mib, size_t n, double *scratch, double *ret)
+{
+	double half = 0;
+	size_t kept = 1;
+
+	for (size_t i = 0; i + 1 < n; i++)
+		scratch[i] = t[i + 1] - t[i];
+	order_sort(scratch, n - 1);
+	for (size_t i = 0; i + 1 < n && half < (t[n - 1] - t[0]) / 2; i++) {
+		half += scratch[i];
+		*ret = scratch[i];
+	}
+	for (size_t i = 1; i < n; i++) {
+		if (t[i] - t[kept - 1] < DENSE * *ret && kept + n - i > TRACK_MIN_SAMPLES)
+			continue;
+		t[kept] = t[i];
+		mib[kept++] = mib[i];
+	}
+	return kept;
+}
+
 int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, struct track *ret)
 {
-	struct track track = { .rank = rank, .in = in, .t = in->t, .n = in->n };
-	double *scratch = arena_alloc(arena, in->n * sizeof(*scratch)), half = 0;
+	struct track track = { .rank = rank, .in = in };
+	double *t = arena_memdup(arena, in->t, in->n * sizeof(*t));
+	double *mib = arena_memdup(arena, in->mib, in->n * sizeof(*mib));
+	double *scratch = arena_alloc(arena, in->n * sizeof(*scratch));
 	int r;
 
 	track.x = arena_alloc(arena, in->n * sizeof(*track.x));
 	track.kept = arena_alloc(arena, in->n * sizeof(*track.kept));
-	if (!scratch || !track.x || !track.kept)
+	if (!t || !mib || !scratch || !track.x || !track.kept)
 		return -ENOMEM;
-	smooth(in->mib, in->n, track.x);
-	for (size_t i = 0; i + 1 < in->n; i++)
-		scratch[i] = in->t[i + 1] - in->t[i];
-	order_sort(scratch, in->n - 1);
-	for (size_t i = 0; i + 1 < in->n && half < (in->t[in->n - 1] - in->t[0]) / 2; i++) {
-		half += scratch[i];
-		track.interval = scratch[i];
-	}
-	track.sigma = find_sigma(in->mib, in->n, scratch);
-	r = track_finish(&track, arena);
-	if (r < 0)
-		return r;
+	track.t = t;
+	track.n = leave_dense_out(t, mib, in->n, scratch, &track.interval);
+	memcpy(track.x, mib, track.n * sizeof(*mib));
+	track.sigma = find_sigma(mib, track.n, scratch);
+	r = track_finish(&track, arena); /* spikes of one sample, too */
 	track.all_spikes = track.spikes;
 	track.n_all_spikes = track.n_spikes;
+	smooth(mib, track.n, track.x);
+	if (r == 0)
+		r = track_finish(&track, arena);
+	if (r < 0)
+		return r;
 	*ret = track;
 	return 0;
 }
@@ -171,9 +199,9 @@ int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, 
 #define FEW_RHO 0.5	 /* where there are too few to measure it */
 #define PER_INTERVAL 4	 /* onsets that are tried in each interval */
 #define TOOTH_ERROR 0.25 /* of a tooth: a leak below it shows so much early or late */
+#define MAX_RAMP 512	 /* samples of a ramp: more tell nothing new of its beginning */
+#define TOUCH 0.1	 /* of a scale above the kept memory: no tooth */
 #define SPIKE_SCALES 2.0 /* above the kept memory: less is scatter above its minimum */
-#define BLOCK_FOOT 0.2	 /* of a block in two intervals before or behind it: it is none */
-#define BLOCK_SHARE 0.5	 /* of a scale: a smaller block is none */
 #define MIN_GROUND 6	 /* samples before a ramp show how it scatters */
 #define MAX_KEPT 0.9	 /* of one sample in the next */
 #define LEAST_SIGMA 0.05 /* MiB */
@@ -332,26 +360,6 @@ static size_t place_step(const struct part *p, size_t low, size_t big, struct cu
 }
 
 /*
- * Takes out of y[0..n) what the kept memory gains at once with a rest on both sides: a block that
- * an allocator took before the ramp, or on its way. Returns how much that was.
- */
-static double take_out_blocks(const double *kept, size_t n, double least, double *y)
-{
-	double taken = 0;
-
-	for (size_t i = 0; i + 1 < n; i++) {
-		double jump = kept[i + 1] - kept[i];
-		double before = i >= 2 ? kept[i] - kept[i - 2] : 0;
-		double after = i + 3 < n ? kept[i + 3] - kept[i + 1] : jump;
-
-		if (jump > least && before < BLOCK_FOOT * jump && after < BLOCK_FOOT * jump)
-			taken += jump;
-		y[i + 1] -= taken;
-	}
-	return taken;
-}
-
-/*
  * When a ramp began that may speed up: by a power of the time since then, against the scatter of
  * the ground before it, wider where samples of that follow each other. False: no such fit is good.
  */
@@ -381,48 +389,85 @@ static bool place_power(const struct part *p, size_t from, size_t n, const struc
 	       ret->misfit_behind <= MAX_MISFIT_BEHIND;
 }
 
-/* A ramp is fitted as it is, spikes cut off, and from below; the surer one counts. */
-static size_t place_ramp(const struct part *p, size_t low, size_t over, double least,
+/*
+ * The kept memory rises at the foot of the last tooth below the rise, up to a tooth too early:
+ * delays the onset by half of what that hides, to the next foot at most. `tooth` is a usual one.
+ */
+static void delay_by_tooth(const struct part *p, double tooth, struct hinge *hinge)
+{
+	size_t at = track_count_to(p->t, p->n, hinge->onset), low, high = at;
+	double hidden, most = 0;
+
+	low = at > 0 ? at - 1 : 0;
+	while (low > 0 && p->x[low] > p->kept[low] + TOUCH * p->track->scale)
+		low--;
+	while (high + 1 < p->n && p->x[high] > p->kept[high] + TOUCH * p->track->scale)
+		high++;
+	for (size_t i = low; i < high; i++)
+		most = fmax(most, p->x[i] - p->kept[i]);
+	hidden = fmin(p->t[high] - p->t[low] - 1.5 * p->track->interval, most / hinge->slope);
+	hidden = fmin(fmax(hidden, tooth / hinge->slope), p->t[p->n - 1] - hinge->onset);
+	if (hidden > 0) {
+		hinge->onset += hidden / 2;
+		hinge->sd = hypot(hinge->sd, hidden / sqrt(12));
+	}
+}
+
+static void keep_narrower(const struct hinge *hinge, struct hinge *best)
+{
+	if (hinge->sd <= best->sd)
+		*best = *hinge;
+}
+
+/*
+ * A ramp is fitted as it is, spikes cut off, and from below, at its beginning and in full; the
+ * surest one counts.
+ */
+static size_t place_ramp(const struct part *p, size_t low, size_t over, size_t end, double least,
 			 struct culprit_rise *ret)
 {
 	const struct track *track = p->track;
-	double base = p->kept[0];
-	size_t to = track_count_to(p->kept, p->n, base + fmax(2 * least, 0.35 * ret->gain));
-	size_t from, n;
-	double taken;
-	struct onset power;
+	double base = p->kept[0], tooth;
+	size_t first = track_count_to(p->kept, p->n, base + fmax(2 * least, 0.35 * ret->gain)), n;
 	struct hinge best = { .sd = INFINITY }, hinge;
+	struct onset power;
 
-	to = to > over + 4 ? to : over + 4;
-	to = to < p->n ? to : p->n;
-	from = low + low > to + 8 ? low + low - to - 8 : 0;
-	n = (to + 1 < p->n ? to + 1 : p->n) - from;
-	if (fit_hinge(p->t + from, p->kept + from, n, track->sigma / 2, p->work, &hinge))
-		best = hinge;
+	for (size_t i = 0; i <= low; i++)
+		p->work[i] = p->x[i] - p->kept[i];
+	tooth = track_quantile(p->work, low + 1, TOOTH_QUANTILE);
 	for (size_t i = 0; i < p->n; i++)
-		p->x[i] = fmin(p->x[i], p->kept[i] + track->scale);
-	if (fit_hinge(p->t + from, p->x + from, n, track->sigma, p->work, &hinge) &&
-	    hinge.sd <= best.sd)
-		best = hinge;
-	if (p->is_sharp && isfinite(best.sd) && place_power(p, from, n, &best, &power)) {
-		ret->best = power.median;
-		ret->low = power.low;
-		ret->high = power.high;
+		p->x[i] = fmin(p->x[i], p->kept[i] + fmax(track->scale, TEETH * tooth));
+	first = first > over + 4 ? first : over + 4;
+	for (int pass = 0; pass < 2; pass++) {
+		size_t full = end < low + MAX_RAMP ? end : low + MAX_RAMP;
+		size_t to = pass == 0 ? first : full, from;
+
+		to = to < p->n ? to : p->n;
+		from = low + low > to + 8 ? low + low - to - 8 : 0;
+		n = (to + 1 < p->n ? to + 1 : p->n) - from;
+		if (pass == 1 && to <= first)
+			break;
+		if (fit_hinge(p->t + from, p->kept + from, n, track->sigma / 2, p->work, &hinge)) {
+			delay_by_tooth(p, tooth, &hinge);
+			keep_narrower(&hinge, &best);
+		}
+		if (fit_hinge(p->t + from, p->x + from, n, track->sigma, p->work, &hinge))
+			keep_narrower(&hinge, &best);
+		if (pass == 0 && p->is_sharp && isfinite(best.sd) &&
+		    place_power(p, from, n, &best, &power)) {
+			ret->best = power.median;
+			ret->low = power.low;
+			ret->high = power.high;
+		}
 	}
-	memcpy(p->x, p->kept + from, n * sizeof(*p->x));
-	taken = take_out_blocks(p->kept + from, n, BLOCK_SHARE * track->scale, p->x);
-	if (taken > 0 && taken < p->kept[from + n - 1] - p->kept[from] - track->scale &&
-	    fit_hinge(p->t + from, p->x, n, track->sigma / 2, p->work, &hinge) &&
-	    hinge.sd < best.sd)
-		best = hinge;
 	if (!isfinite(best.sd))
 		best = (struct hinge){ (p->t[low] + p->t[over]) / 2, (p->t[over] - p->t[low]) / 2,
 				       INFINITY };
 	ret->onset = best.onset;
 	ret->sd = best.sd;
 	ret->grain = GRAIN * track->interval;
-	if (track->tooth > 4 * track->sigma)
-		ret->sd = hypot(ret->sd, TOOTH_ERROR * track->tooth / best.slope);
+	if (tooth > 4 * track->sigma)
+		ret->sd = hypot(ret->sd, TOOTH_ERROR * tooth / best.slope);
 	n = track_count_to(p->t, p->n, ret->onset);
 	return n > 0 ? n - 1 : 0;
 }
@@ -484,7 +529,7 @@ static int find(struct part *p, double *raw, struct culprit_rise *ret)
 		low = place_step(p, low, big, &rise);
 		rise.gain = p->kept[end] - p->kept[low];
 	} else {
-		low = place_ramp(p, low, over, least, &rise);
+		low = place_ramp(p, low, over, end, least, &rise);
 	}
 	span = p->t[end] - p->t[low < end ? low : end - 1];
 	rise.rate = rise.gain / fmax(span, 1e-9);
