@@ -90,8 +90,7 @@ void run_counting_open(struct run *run)
 	}
 	open_own(run);
 	run->job.keeps_calls = c->is_own;
-	c->asks_daemon = o->how == RUN_SYSCALLS_AUTO ||
-			 (o->how != RUN_SYSCALLS_STRACE && !c->ebpf);
+	c->asks_daemon = o->how == RUN_SYSCALLS_AUTO || (o->how != RUN_SYSCALLS_STRACE && !c->ebpf);
 	if (!c->asks_daemon)
 		warn_uncounted(run);
 }

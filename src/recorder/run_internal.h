@@ -20,6 +20,88 @@
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
 
+/* Who counts the system calls: run_calls.c. */
+struct run_counting {
+	bool is_own;		 /* the run does, */
+	struct syscalls *ebpf;	 /* by this; NULL: by strace, */
+	struct strace **straces; /* one for each command */
+	size_t n_straces, cap_straces;
+	struct counted_calls calls;
+	struct err err;		     /* why the run does not, or not by eBPF */
+	struct err trouble;	     /* the first while it does; code 0: none */
+	bool is_warned;		     /* of what strace takes from the job */
+	struct process_calls before; /* by the last sample, where a daemon counts them */
+	bool asks_daemon;	     /* a daemon that may do more is to count them: not asked yet */
+	bool is_daemon_asked;	     /* it was, and answered that it does */
+	bool is_by_daemon;	     /* it has, from the first to the last */
+};
+
+/* Starts and ends of processes, as the kernel reports them. */
+struct run_births {
+	struct life *life; /* NULL: this machine does not report them */
+	struct err err;	   /* why not */
+	struct loop_fd *watch;
+	struct loop_timer *timer; /* until it is looked at again */
+	bool has_own;		  /* among those that were read last some are of the job */
+	pid_t failed_pid;	  /* a child of ours that never became the command; 0 */
+	/* No news of deaths, or some were lost: what a scan does not show is gone. */
+	bool forget_missing;
+};
+
+/* The process that is about to be waited for. */
+struct run_ending {
+	struct oom_counts oom_before; /* when the sheet began */
+	struct proc_sample zombie;
+	struct io_counts waited; /* I/O of all that was waited for before it, */
+	bool leaves_out_threads; /* without that of other threads of ours */
+};
+
+/* The job at each tick. */
+struct run_curve {
+	struct series_point last;
+	struct series_point *points;
+	size_t n, cap;
+};
+
+/* A process that stores what the logs have. */
+struct run_storing {
+	pid_t pid;	  /* 0: there is none */
+	uint64_t boot_ns; /* when the last one was started, or we were */
+	uint64_t bytes;	  /* of the log, then */
+};
+
+/* What of the run is in its log. */
+struct run_recording {
+	struct err err;	  /* the first loss, for the report; code 0: none */
+	bool is_replaced; /* by another log than the first: that is noted */
+	size_t n_sheets;
+	uint64_t renewed_boot_ns;	 /* when what lasts was last recorded as it is */
+	struct loop_timer *events_timer; /* events are recorded soon */
+	bool is_soon;			 /* by it */
+	uint64_t events_due_boot_ns;	 /* the next time not before this */
+};
+
+/* Looks for anomalies. */
+struct run_watching {
+	struct around around; /* when something last began */
+	bool has_asked_usual;
+	bool has_usual;
+	struct detect_usual usual; /* what jobs of its kind do */
+	struct closer closer;	   /* while something that began is looked at closer */
+	struct evidence_trace trace;
+	size_t n_events_judged; /* of the tally's */
+};
+
+/* Kills for want of memory that other runs have recorded: what the host has counted is not
+ * all this run's to explain. */
+struct run_kills {
+	uint64_t host_count;	/* at the last tick; U64_UNKNOWN: there was none */
+	uint64_t until_boot_ns; /* until then the record is looked at */
+	uint64_t since_wall_ns; /* for kills from then on */
+	uint64_t n;		/* new at the last look */
+	struct map counted;	/* of each episode, by its name: how many */
+};
+
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
@@ -48,90 +130,16 @@ struct run {
 	struct phase_box phases;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
-
-	/* Who counts the system calls: run_calls.c. */
-	struct run_counting {
-		bool is_own;		 /* the run does, */
-		struct syscalls *ebpf;	 /* by this; NULL: by strace, */
-		struct strace **straces; /* one for each command */
-		size_t n_straces, cap_straces;
-		struct counted_calls calls;
-		struct err err;		     /* why the run does not, or not by eBPF */
-		struct err trouble;	     /* the first while it does; code 0: none */
-		bool is_warned;		     /* of what strace takes from the job */
-		struct process_calls before; /* by the last sample, where a daemon counts them */
-		bool asks_daemon; /* a daemon that may do more is to count them: not asked yet */
-		bool is_daemon_asked; /* it was, and answered that it does */
-		bool is_by_daemon;    /* it has, from the first to the last */
-	} counting;
-
-	/* Starts and ends of processes, as the kernel reports them. */
-	struct {
-		struct life *life; /* NULL: this machine does not report them */
-		struct err err;	   /* why not */
-		struct loop_fd *watch;
-		struct loop_timer *timer; /* until it is looked at again */
-		bool has_own;		  /* among those that were read last some are of the job */
-		pid_t failed_pid;	  /* a child of ours that never became the command; 0 */
-		/* No news of deaths, or some were lost: what a scan does not show is gone. */
-		bool forget_missing;
-	} births;
-
-	/* The process that is about to be waited for. */
-	struct {
-		struct oom_counts oom_before; /* when the sheet began */
-		struct proc_sample zombie;
-		struct io_counts waited; /* I/O of all that was waited for before it, */
-		bool leaves_out_threads; /* without that of other threads of ours */
-	} ending;
-
-	/* The job at each tick. */
-	struct run_curve {
-		struct series_point last;
-		struct series_point *points;
-		size_t n, cap;
-	} curve;
+	struct run_counting counting;
+	struct run_births births;
+	struct run_ending ending;
+	struct run_curve curve;
 	struct wait_state *waits; /* of the processes, when the time of a try was up */
 	size_t n_waits;
-
-	/* A process that stores what the logs have. */
-	struct {
-		pid_t pid;	  /* 0: there is none */
-		uint64_t boot_ns; /* when the last one was started, or we were */
-		uint64_t bytes;	  /* of the log, then */
-	} storing;
-
-	/* What of the run is in its log. */
-	struct {
-		struct err err;	  /* the first loss, for the report; code 0: none */
-		bool is_replaced; /* by another log than the first: that is noted */
-		size_t n_sheets;
-		uint64_t renewed_boot_ns;	 /* when what lasts was last recorded as it is */
-		struct loop_timer *events_timer; /* events are recorded soon */
-		bool is_soon;			 /* by it */
-		uint64_t events_due_boot_ns;	 /* the next time not before this */
-	} recording;
-
-	/* Looks for anomalies. */
-	struct {
-		struct around around; /* when something last began */
-		bool has_asked_usual;
-		bool has_usual;
-		struct detect_usual usual; /* what jobs of its kind do */
-		struct closer closer;	   /* while something that began is looked at closer */
-		struct evidence_trace trace;
-		size_t n_events_judged; /* of the tally's */
-	} watching;
-
-	/* Kills for want of memory that other runs have recorded: what the host has counted is not
-	 * all this run's to explain. */
-	struct run_kills {
-		uint64_t host_count;	/* at the last tick; U64_UNKNOWN: there was none */
-		uint64_t until_boot_ns; /* until then the record is looked at */
-		uint64_t since_wall_ns; /* for kills from then on */
-		uint64_t n;		/* new at the last look */
-		struct map counted;	/* of each episode, by its name: how many */
-	} kills;
+	struct run_storing storing;
+	struct run_recording recording;
+	struct run_watching watching;
+	struct run_kills kills;
 };
 
 /* ---- run.c ---- */

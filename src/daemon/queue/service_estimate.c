@@ -87,8 +87,8 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 
 int estimate_task_parse(struct estimate_task *task, const char *name, struct err *err)
 {
-	int r = task->file ? job_file_parse(task->file, strlen(task->file), name, false, &task->spec,
-					    err)
+	int r = task->file ? job_file_parse(task->file, strlen(task->file), name, false,
+					    &task->spec, err)
 			   : 0;
 
 	if (r < 0)
