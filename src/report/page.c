@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/unknown.h"
@@ -608,6 +609,22 @@ static void add_ranks(struct doc *d, const struct facts *f)
 
 #define MAX_CALLS 10
 
+/* On a CPU and waiting; what is unknown counts as nothing. */
+static uint64_t call_time_ns(const struct syscall_use *use)
+{
+	return u64_add_known(u64_known(use->cpu_ns) ? use->cpu_ns : 0, use->wait_ns);
+}
+
+/* The longest first, whether they computed or waited: a lock costs no CPU time. */
+static int compare_calls(const void *left, const void *right)
+{
+	const struct syscall_use *l = *(const struct syscall_use *const *)left;
+	const struct syscall_use *r = *(const struct syscall_use *const *)right;
+	uint64_t l_ns = call_time_ns(l), r_ns = call_time_ns(r);
+
+	return l_ns != r_ns ? COMPARE(r_ns, l_ns) : COMPARE(l, r); /* else as they stand */
+}
+
 static void add_syscalls(struct doc *d, const struct facts *f)
 {
 	static const struct table_column columns[] = {
@@ -617,14 +634,19 @@ static void add_syscalls(struct doc *d, const struct facts *f)
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf heading = BUF_INIT;
 	const struct attempt *a = f->a;
+	CLEANUP(free_ptr)
+	const struct syscall_use **calls = calloc(a->details.n_syscalls + 1, sizeof(*calls));
 	uint64_t total_ns = 0;
 
-	if (a->details.n_syscalls == 0)
+	if (a->details.n_syscalls == 0 || !calls)
 		return;
-	for (size_t i = 0; i < a->details.n_syscalls; i++)
-		total_ns = u64_add_known(total_ns, a->details.syscalls[i].cpu_ns);
+	for (size_t i = 0; i < a->details.n_syscalls; i++) {
+		calls[i] = &a->details.syscalls[i];
+		total_ns = u64_add_known(total_ns, calls[i]->cpu_ns);
+	}
+	qsort(calls, a->details.n_syscalls, sizeof(*calls), compare_calls);
 	for (size_t i = 0; i < a->details.n_syscalls && i < MAX_CALLS; i++) {
-		const struct syscall_use *use = &a->details.syscalls[i];
+		const struct syscall_use *use = calls[i];
 		struct buf *share;
 
 		format_string(table_cell(&t), use->name);
@@ -644,7 +666,7 @@ static void add_syscalls(struct doc *d, const struct facts *f)
 			   ? "all of all processes"
 			   : "at least: what is missing is said below");
 	if (a->details.n_syscalls > MAX_CALLS)
-		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->details.n_syscalls);
+		buf_printf(&heading, "; the longest %d of %zu", MAX_CALLS, a->details.n_syscalls);
 	buf_add_char(&heading, ')');
 	d->writer->text(d, DOC_SECTION, heading.data);
 	d->writer->table(d, &t);

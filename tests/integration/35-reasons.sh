@@ -130,7 +130,13 @@ if [ "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["OOM kills"]')" = "e
 	wait "$runner"
 	like "who killed a command's child is named" "$(reason shot)" \
 		"^exit code 3; sleep \\(pid [0-9]+\\) was killed by SIGKILL, sent by $$ "
+	flock -o "$lock" sleep 1 &
+	eventually sh -c "! flock -n '$lock' true"
+	"$PROCTOR" run -q --job locked -- flock "$lock" true
+	is "the call that took longest comes first, though it waited" \
+		"$("$PROCTOR" report locked | grep -A 2 '^System calls' | tail -n 1 | awk '{ print $1 }')" flock
 else
 	skip "who killed a command's child is named" "the kernel does not report signals to this user"
+	skip "the call that took longest comes first" "system calls are not counted for this user"
 fi
 finish
