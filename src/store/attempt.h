@@ -12,9 +12,6 @@
  * read - what reading attempts knows and others need.
  */
 
-/* The row of the job; -1, which no row has: there is none. Inside a transaction, as all here. */
-int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err);
-
 /*
  * The attempt's row that the query stands on, and whether it runs or was lost. Strings go into the
  * arena; a->arena stays empty.

@@ -290,15 +290,6 @@ static const struct row_part sheet_parts[] = {
 
 /* ---- finding it ---- */
 
-int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_find(store, STATEMENT_FIND_JOB, &q, err, V_TEXT(job_id));
-
-	*ret = r > 0 ? query_read_i64(&q) : -1;
-	return r < 0 ? r : 0;
-}
-
 static int find_attempt(struct store *store, const char *job_id, int num, struct attempt *a,
 			struct err *err)
 {

@@ -349,6 +349,64 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 	return r < 0 ? store_no_memory(store, err) : 1;
 }
 
+/* ---- the processes that a filter wants ---- */
+
+void process_set_release(struct process_set *set)
+{
+	free(set->ids);
+	*set = (struct process_set){ 0 };
+}
+
+int process_set_find(struct process_set *set, struct store *store, const char *job_id, pid_t pid,
+		     struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r;
+
+	set->is_filtered = job_id || pid;
+	if (!set->is_filtered)
+		return 0;
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0 && job_id)
+		r = job_find_row(store, job_id, &set->job, err);
+	if (r == 0)
+		r = set->job ? query_ask(store, STATEMENT_PROCESSES_OF_JOB, &q, err, pid, set->job)
+			     : query_ask(store, STATEMENT_PROCESSES_OF_PID, &q, err, pid);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		if (ARRAY_RESERVE(set->ids, set->cap, set->n + 1) < 0)
+			return store_no_memory(store, err);
+		set->ids[set->n++] = query_read_i64(&q);
+		r = 0;
+	}
+	return r;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+bool process_set_has(const struct process_set *set, int64_t process)
+{
+	return !set->is_filtered ||
+	       bsearch(&process, set->ids, set->n, sizeof(process), compare_ids);
+}
+
+static int compare_group(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = group_of(*(const int64_t *)b);
+
+	return x < y ? -1 : x > y;
+}
+
+bool process_set_has_group(const struct process_set *set, int64_t group)
+{
+	return !set->is_filtered || bsearch(&group, set->ids, set->n, sizeof(group), compare_group);
+}
+
 /* ---- folds as they are read ---- */
 
 int fold_leave_out(struct store *store, const struct fold_ref *fold, enum damage_kind kind,

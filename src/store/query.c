@@ -417,6 +417,15 @@ int query_read_number(struct store *store, enum statement id, int64_t key, int64
 	return 1;
 }
 
+int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_find(store, STATEMENT_FIND_JOB, &q, err, V_TEXT(job_id));
+
+	*ret = r > 0 ? query_read_i64(&q) : -1;
+	return r < 0 ? r : 0;
+}
+
 /* ---- meta ---- */
 
 int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err)

@@ -164,6 +164,9 @@ int query_run_alone(struct store *store, enum statement id, struct err *err);
 int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
 		      struct err *err);
 
+/* The row of the job; -1, which no row has: there is none. Inside a transaction. */
+int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err);
+
 /* ---- numbers of the table meta ---- */
 
 /* Keys of meta: the largest id that a tick has had, of those that are gone… */
