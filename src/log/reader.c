@@ -112,7 +112,6 @@ int log_refresh(struct log_reader *r)
 
 	r->has_locked_rest = false;
 	result = r->fs.list(r->fs.ctx, add_segment, r);
-
 	if (r->n > 0)
 		qsort(r->segments, r->n, sizeof(*r->segments), by_index);
 	return result;
@@ -442,7 +441,6 @@ int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below,
 		if (s->head.base >= log_key_before(r, below) ||
 		    peek_frame(&pass, s, below, &frame) > 0)
 			continue; /* of two that overlap the later one may lack what is wanted */
-
 		segment_name_format(id, s->head.index, name);
 		failure = fs->remove(fs->ctx, name);
 		if (failure < 0 && failure != -ENOENT)

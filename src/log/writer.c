@@ -417,8 +417,7 @@ static int write_slot(struct log_writer *w, const struct buf *frame)
 
 size_t log_end_room(const struct log_writer *w)
 {
-	return w->options.end_bytes > sizeof(uint64_t) ? w->options.end_bytes - sizeof(uint64_t)
-						       : 0;
+	return w->options.end_bytes - sizeof(uint64_t); /* which log_create() has added */
 }
 
 int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct log_sync *ret_sync,
