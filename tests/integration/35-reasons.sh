@@ -132,7 +132,7 @@ if [ "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["OOM kills"]')" = "e
 		"^exit code 3; sleep \\(pid [0-9]+\\) was killed by SIGKILL, sent by $$ "
 	flock -o "$lock" sleep 1 &
 	eventually sh -c "! flock -n '$lock' true"
-	"$PROCTOR" run -q --job locked -- flock "$lock" true
+	"$PROCTOR" run -q --syscalls=auto --job locked -- flock "$lock" true
 	is "the call that took longest comes first, though it waited" \
 		"$("$PROCTOR" report locked | grep -A 2 '^System calls' | tail -n 1 | awk '{ print $1 }')" flock
 else
