@@ -118,7 +118,9 @@ struct anomaly_evidence {
 	struct anomaly_syscall syscalls[ANOMALY_MAX_SYSCALLS];
 	size_t n_syscalls;
 	bool has_syscalls;
-	char trace[512];	 /* the file of a trace; "": none was made (yet) */
+	char doing[512]; /* "waiting for a lock on /x, held by tar (pid 7)", when it began; ""
+			  * unknown */
+	char trace[512]; /* the file of a trace; "": none was made (yet) */
 	char trace_missing[160]; /* why none was made; "": it was, or none was wanted */
 };
 

@@ -95,6 +95,7 @@ static const struct member evidence_members[] = {
 	MEMBER(anomaly_evidence, U64, n_files_open, "open_file_count"),
 	MEMBER_OF(anomaly_evidence, ITEMS, files, "open_files", false, &files),
 	MEMBER_OF(anomaly_evidence, ITEMS, syscalls, "top_syscalls", false, &syscalls),
+	MEMBER(anomaly_evidence, NAME, doing, "doing"),
 	MEMBER(anomaly_evidence, NAME, trace, "trace"),
 	MEMBER(anomaly_evidence, NAME, trace_missing, "trace_missing"),
 };

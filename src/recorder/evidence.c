@@ -23,6 +23,7 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "recorder/identity.h"
 #include "detect/detect.h"
 #include "sources/sources.h"
@@ -68,6 +69,22 @@ static void take_calls(const struct proc_sample *p, struct anomaly_evidence *e)
 	}
 }
 
+static void take_doing(const struct evidence_from *from, struct proc_key key,
+		       struct anomaly_evidence *e)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct wait_state state;
+	size_t n;
+
+	if (sources_read_waits(from->root_fd, &key, 1, from->mask, &state) == 0 ||
+	    state.kind == WAIT_UNKNOWN)
+		return;
+	wait_state_add(&text, &state);
+	n = utf8_cut(text.data, text.len, sizeof(e->doing) - 1);
+	memcpy(e->doing, text.data, n);
+	e->doing[n] = '\0';
+}
+
 /* Asked before and after: it may run another program at any time. */
 bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 		     struct anomaly_evidence *ret)
@@ -88,9 +105,11 @@ bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 		ret->n_files_open = p->open_fds; /* more than are worth counting again */
 	if (p && p->syscalls)
 		take_calls(p, ret);
+	take_doing(from, key, ret);
 	if (!may_see(from->uid, U64_UNKNOWN, from->root_fd, key.pid))
 		anomaly_evidence_init(ret);
-	return ret->n_files > 0 || u64_known(ret->n_files_open) || ret->has_syscalls;
+	return ret->n_files > 0 || u64_known(ret->n_files_open) || ret->has_syscalls ||
+	       ret->doing[0];
 }
 
 /* ---- who has the most memory of all ---- */

@@ -702,6 +702,8 @@ static void add_evidence(struct doc *d, const struct facts *f, const struct epis
 		add_busiest(out, "memory", host.top_rss, host.n_top_rss, false);
 	}
 	if (e->evidence_json && anomaly_evidence_read_json(e->evidence_json, &evidence) == 0) {
+		if (evidence.doing[0])
+			format_string(begin_row(&t, "it was"), evidence.doing);
 		add_own_calls(&t, &evidence);
 		add_files(&t, &evidence);
 		if (evidence.trace[0])

@@ -529,6 +529,8 @@ static void read_call(const struct looked_at *p, const char *tid, struct wait_st
 	int n;
 
 	w->kind = w->state == 'R' ? WAIT_NONE : WAIT_UNKNOWN;
+	if (w->kind == WAIT_NONE)
+		return;
 	snprintf(path, sizeof(path), "task/%.16s/syscall", tid);
 	if (io_read_text_at(p->fd, path, text, sizeof(text)) <= 0)
 		return;

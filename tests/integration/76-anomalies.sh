@@ -89,6 +89,8 @@ found "alone: a fork bomb that a limit stops" alone-bomb process_explosion
 json "with its sheet and who starts them" "$stdout" \
 	'all(a["sheet_num"] == 1 and a["pid"] and a["comm"] for a in d if a["anomaly_type"] == "process_explosion")'
 found "alone: a stopped process" alone-stopped stuck_process
+json "with what it was doing" "$("$PROCTOR" report alone-stopped --json)" \
+	'"stopped by a signal" in [(a["evidence"].get("culprit") or {}).get("doing") for a in d["anomalies"] if a["anomaly_type"] == "stuck_process"]'
 found "alone: one that stands still while others go on" alone-stuck stuck_process
 found "alone: a zombie" alone-zombie zombie
 run "$PROCTOR" anomalies --job alone-quiet --json

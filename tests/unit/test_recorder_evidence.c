@@ -97,6 +97,7 @@ static void test_open_files(void **state)
 	assert_int_equal(f->found.files[0].fd, 0);
 	assert_true(f->found.n_files_open == f->found.n_files);
 	assert_false(f->found.has_syscalls);
+	assert_string_equal(f->found.doing, "running"); /* it reads its own state */
 	for (size_t i = 0; i < ANOMALY_MAX_FILES; i++)
 		many[i] = dup(fd);
 	assert_true(gather(f));
@@ -299,6 +300,7 @@ static void check_comes_back(const struct anomaly_evidence *evidence)
 	anomaly_evidence_write_json(&j, evidence);
 	assert_int_equal(anomaly_evidence_read_json(text.data, &back), 0);
 	assert_string_equal(back.trace_missing, evidence->trace_missing);
+	assert_string_equal(back.doing, evidence->doing);
 }
 
 /* Another has the folder's lock, or had it a moment ago. */
