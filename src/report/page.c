@@ -537,6 +537,29 @@ static void add_expected(struct doc *d, const struct standing *s)
 	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
+/* Behind the verdict: in what the run was slower or larger than runs like it. */
+static void add_beyond_usual(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct standing *s = f->a->details.standing;
+
+	for (enum standing_quantity q = 0; s && q < STANDING_COUNT; q++) {
+		const struct standing_value *v = &s->values[q];
+
+		if (!v->is_unusual || v->side <= 0)
+			continue;
+		buf_printf(&text, "%s%s ",
+			   text.len > 0 ? "; " : "More than usual: ", rows[q].label);
+		rows[q].add(&text, v->value);
+		buf_add_str(&text, ", of runs like it ");
+		add_usual(&text, v, rows[q].add);
+	}
+	if (text.len == 0)
+		return;
+	buf_add_char(&text, '.');
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
+}
+
 static void add_standing(struct doc *d, const struct facts *f)
 {
 	static const struct table_column columns[] = {
@@ -684,6 +707,7 @@ int page_write(struct doc *d, const struct facts *f)
 	buf_printf(&title, ", attempt %d", f->a->attempt_num);
 	d->writer->text(d, DOC_TITLE, title.data);
 	add_verdict(d, f);
+	add_beyond_usual(d, f);
 	add_identity(d, f);
 	add_numbers(d, f);
 	add_standing(d, f);
