@@ -222,6 +222,11 @@ void proc_record_merge_end(struct proc_record *p, const struct proc_record *end)
 /* What is said of a process that is left of its job. */
 #define EVENT_ORPHAN_WORDS "lives on after the end of its job"
 
+/* What the details of a signal begin with that proctor has sent, and those of one from a process of
+ * the same job end with. */
+#define EVENT_BY_PROCTOR "sent by proctor"
+#define EVENT_OF_THIS_JOB ", of this job"
+
 /* What the details of an OOM kill that the kernel has told of begin with. */
 #define EVENT_OOM_WORDS "killed by the kernel for want of memory"
 

@@ -64,9 +64,31 @@ void explain_signalled(const struct run *run, pid_t pid, struct buf *out)
 
 /* ---- the first process to fail ---- */
 
-static bool has_failed(const struct proc_record *p)
+/* Signals by which a program ends for what it has done itself. */
+static bool is_fault(int sig)
 {
-	return p->status.signal >= 0 || p->status.exit_code > 0;
+	static const int faults[] = { SIGILL,  SIGTRAP, SIGABRT, SIGBUS, SIGFPE,
+				      SIGSEGV, SIGSYS,	SIGXCPU, SIGXFSZ };
+
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+		if (sig == faults[i])
+			return true;
+	return false;
+}
+
+/*
+ * Whether the end of the child can be what its parent failed for. Scripts end their helpers by a
+ * signal, and the reader of a pipe its writer: such an end counts where the parent passes it on, or
+ * where it came from outside.
+ */
+static bool counts(const struct proc_record *parent, const struct proc_record *child,
+		   explain_outside_fn *is_from_outside, void *ctx)
+{
+	const struct exit_status end = child->status;
+
+	if (end.signal < 0 || is_fault(end.signal))
+		return end.signal >= 0 || end.exit_code > 0;
+	return parent->status.exit_code == 128 + end.signal || is_from_outside(ctx, child);
 }
 
 /*
@@ -75,7 +97,8 @@ static bool has_failed(const struct proc_record *p)
  * counts.
  */
 static const struct proc_record *find_failed_child(const struct proc_record *all, size_t n,
-						   const struct proc_record *parent)
+						   const struct proc_record *parent,
+						   explain_outside_fn *is_from_outside, void *ctx)
 {
 	const struct proc_record *failed = NULL;
 	uint64_t last_born_ns = 0;
@@ -89,15 +112,16 @@ static const struct proc_record *find_failed_child(const struct proc_record *all
 			continue;
 		if (p->born_wall_ns > last_born_ns)
 			last_born_ns = p->born_wall_ns;
-		if (has_failed(p) && u64_known(p->died_wall_ns) &&
-		    p->died_wall_ns <= parent->died_wall_ns &&
-		    (!failed || p->died_wall_ns > failed->died_wall_ns))
+		if (u64_known(p->died_wall_ns) && p->died_wall_ns <= parent->died_wall_ns &&
+		    (!failed || p->died_wall_ns > failed->died_wall_ns) &&
+		    counts(parent, p, is_from_outside, ctx))
 			failed = p;
 	}
 	return failed && last_born_ns <= failed->died_wall_ns ? failed : NULL;
 }
 
-const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root)
+const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root,
+					       explain_outside_fn *is_from_outside, void *ctx)
 {
 	const struct proc_record *found = NULL;
 
@@ -106,12 +130,13 @@ const struct proc_record *explain_first_failed(const struct proc_record *all, si
 			found = &all[i];
 	if (!found || !u64_known(found->born_wall_ns) || !u64_known(found->died_wall_ns))
 		return NULL;
-	/* What was killed by a signal did not fail for its child's sake. Each step is to a process
-	 * that was born later, so this ends. */
+	/* What was killed by a signal did not fail for its child's sake. A child ends before its
+	 * parent, and one with the parent's number is none, so this ends. */
 	while (found->status.signal < 0) {
-		const struct proc_record *child = find_failed_child(all, n, found);
+		const struct proc_record *child =
+			find_failed_child(all, n, found, is_from_outside, ctx);
 
-		if (!child || child->born_wall_ns < found->born_wall_ns)
+		if (!child || child->key.pid == found->key.pid)
 			break;
 		found = child;
 	}
@@ -343,23 +368,43 @@ static void add_cause(struct run *run, const struct proc_record *cause, struct b
 	}
 }
 
+/* Of a process that was killed: for lack of memory, or by a process that is not of the job. */
+static bool is_from_outside(void *ctx, const struct proc_record *p)
+{
+	const struct run *run = ctx;
+	const char *sender = find_sender(run, p->key.pid, p->status.signal);
+
+	if (p->status.signal == SIGKILL && tally_find_oom(run->tally, p->key.pid))
+		return true;
+	return sender && sender[0] && !strstr(sender, EVENT_OF_THIS_JOB) &&
+	       strncmp(sender, EVENT_BY_PROCTOR, strlen(EVENT_BY_PROCTOR)) != 0;
+}
+
 enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status status,
 			     uint64_t wall_ns, struct buf *why)
 {
+	CLEANUP(buf_release) struct buf oom = BUF_INIT;
 	const struct proc_record *processes, *cause;
 	struct exit_status at_end = status;
 	const char *sender;
 	size_t n;
 
+	(void)link_barrier(run->link); /* the daemon may know the sender of a signal */
+	explain_kills(run, runner_current_sheet(run->runner), wall_ns);
 	processes = tally_processes(run->tally, &n);
-	cause = processes ? explain_first_failed(processes, n, pid) : NULL;
+	cause = processes ? explain_first_failed(processes, n, pid, is_from_outside, run) : NULL;
 	if (cause)
 		at_end = cause->status;
-	if (at_end.signal >= 0)
-		(void)link_barrier(run->link); /* the daemon may know the sender of the signal */
 	if ((at_end.signal == SIGKILL || at_end.exit_code == 128 + SIGKILL) &&
-	    was_oom_killed(run, cause ? cause->key.pid : pid, wall_ns, why))
+	    was_oom_killed(run, cause ? cause->key.pid : pid, wall_ns, &oom)) {
+		if (cause) {
+			add_program(why, cause);
+			buf_add_str(why, " was OOM-killed: ");
+		}
+		buf_add_str(why, oom.data);
 		return OUTCOME_OOM;
+	}
+	buf_add_str(why, oom.data); /* a hint */
 	if (cause) {
 		if (why->len > 0)
 			buf_add_str(why, "; ");

@@ -203,9 +203,12 @@ void explain_signalled(const struct run *run, pid_t pid, struct buf *out);
 
 /*
  * The process of a failed command's tree whose failure was passed on, parent by parent; NULL: the
- * command failed by itself, or it is not known when it ended.
+ * command failed by itself, or it is not known when it ended. is_from_outside: whether the signal
+ * that killed a process came from outside of the job.
  */
-const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root);
+typedef bool explain_outside_fn(void *ctx, const struct proc_record *killed);
+const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root,
+					       explain_outside_fn *is_from_outside, void *ctx);
 
 /* See struct runner_ops. */
 enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status status,

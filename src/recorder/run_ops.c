@@ -190,6 +190,7 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	struct run *run = ctx;
 
 	run->attempt->current_sheet = sheet->num;
+	run->n_waits = 0;
 	sources_read_oom(run->root_fd, &run->ending.oom_before);
 	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
 	record_sheet_soon(run);
@@ -271,7 +272,7 @@ static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns
 	struct run *run = ctx;
 
 	if (sig != SIGCONT) {
-		buf_add_str(&details, "sent by proctor");
+		buf_add_str(&details, EVENT_BY_PROCTOR);
 		if (sig == SIGTERM)
 			explain_signalled(run, pid, &details);
 		tally_signal(run->tally, pid, run_current_sheet(run), sig, details.data, wall_ns);

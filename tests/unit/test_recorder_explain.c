@@ -11,7 +11,8 @@
 
 #define ROOT 10
 
-/* Times in seconds; code -1: killed by SIGKILL, -2: its end is not known. */
+/* Times in seconds; code below 0: killed by that signal, UNSEEN: its end is not known. */
+#define UNSEEN (-100)
 static struct proc_record process(pid_t pid, pid_t ppid, uint64_t born, uint64_t died, int code)
 {
 	struct proc_record p;
@@ -20,16 +21,29 @@ static struct proc_record process(pid_t pid, pid_t ppid, uint64_t born, uint64_t
 	p.key.pid = pid;
 	p.ppid = ppid;
 	p.born_wall_ns = born;
-	p.died_wall_ns = code == -2 ? U64_UNKNOWN : died;
-	p.status = (struct exit_status){ code >= 0 ? code : -1, code == -1 ? SIGKILL : -1 };
+	p.died_wall_ns = code == UNSEEN ? U64_UNKNOWN : died;
+	p.status = (struct exit_status){ code >= 0 ? code : -1,
+					 code < 0 && code != UNSEEN ? -code : -1 };
 	return p;
+}
+
+static bool is_from_outside(void *ctx, const struct proc_record *killed)
+{
+	(void)killed;
+	return *(const bool *)ctx;
+}
+
+static pid_t first_failed_of(const struct proc_record *all, size_t n, bool from_outside)
+{
+	const struct proc_record *p =
+		explain_first_failed(all, n, ROOT, is_from_outside, &from_outside);
+
+	return p ? p->key.pid : 0;
 }
 
 static pid_t first_failed(const struct proc_record *all, size_t n)
 {
-	const struct proc_record *p = explain_first_failed(all, n, ROOT);
-
-	return p ? p->key.pid : 0;
+	return first_failed_of(all, n, false);
 }
 
 static void test_a_failure_is_passed_on(void **state)
@@ -62,17 +76,35 @@ static void test_a_failure_that_was_ignored(void **state)
 
 static void test_what_a_signal_ended_is_the_first(void **state)
 {
-	const struct proc_record all[] = {
+	const struct proc_record crashed[] = {
 		process(10, 1, 1, 20, 5),
-		process(11, 10, 2, 15, -1),
+		process(11, 10, 2, 15, -SIGSEGV),
 		process(12, 11, 3, 14, 1),
 	};
-	const struct proc_record killed[] = { process(10, 1, 1, 20, -1),
+	const struct proc_record killed[] = { process(10, 1, 1, 20, -SIGKILL),
 					      process(11, 10, 2, 15, 1) };
 
 	(void)state;
-	assert_int_equal(first_failed(all, 3), 11);
+	assert_int_equal(first_failed(crashed, 3), 11);
 	assert_int_equal(first_failed(killed, 2), 0); /* nor did the command itself fail for it */
+}
+
+/* A script ends its server, or the reader of a pipe its writer, and fails for something else. */
+static void test_helpers_are_ended_by_signals(void **state)
+{
+	static const int signals[] = { SIGTERM, SIGKILL, SIGPIPE, SIGINT };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		const struct proc_record all[] = { process(10, 1, 1, 20, 3),
+						   process(11, 10, 2, 15, -signals[i]) };
+		const struct proc_record passed[] = { process(10, 1, 1, 20, 128 + signals[i]),
+						      process(11, 10, 2, 15, -signals[i]) };
+
+		assert_int_equal(first_failed(all, 2), 0);
+		assert_int_equal(first_failed_of(all, 2, true), 11);
+		assert_int_equal(first_failed(passed, 2), 11);
+	}
 }
 
 static void test_numbers_are_used_again(void **state)
@@ -91,8 +123,10 @@ static void test_numbers_are_used_again(void **state)
 
 static void test_what_is_not_known_is_not_guessed(void **state)
 {
-	const struct proc_record all[] = { process(10, 1, 1, 20, -2), process(11, 10, 2, 15, 1) };
-	const struct proc_record child[] = { process(10, 1, 1, 20, 1), process(11, 10, 2, 15, -2) };
+	const struct proc_record all[] = { process(10, 1, 1, 20, UNSEEN),
+					   process(11, 10, 2, 15, 1) };
+	const struct proc_record child[] = { process(10, 1, 1, 20, 1),
+					     process(11, 10, 2, 15, UNSEEN) };
 
 	(void)state;
 	assert_int_equal(first_failed(all, 2), 0);
@@ -106,6 +140,7 @@ int main(void)
 		cmocka_unit_test(test_a_failure_is_passed_on),
 		cmocka_unit_test(test_a_failure_that_was_ignored),
 		cmocka_unit_test(test_what_a_signal_ended_is_the_first),
+		cmocka_unit_test(test_helpers_are_ended_by_signals),
 		cmocka_unit_test(test_numbers_are_used_again),
 		cmocka_unit_test(test_what_is_not_known_is_not_guessed),
 	};

@@ -510,7 +510,7 @@ static void signal_all(struct service *s, const struct watched *job, int sig)
 			.status = { -1, sig },
 			.job_id = job->job_id,
 			.sheet_num = p->sheet_num,
-			.details = "sent by proctor",
+			.details = EVENT_BY_PROCTOR,
 		};
 
 		/* What belongs to another user by now is not the owner's to end, nor ours in their

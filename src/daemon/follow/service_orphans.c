@@ -301,7 +301,7 @@ static void signal_one(struct service *s, const struct orphan *orphan, int sig)
 		return;
 	signal_process(&orphan->key, SIGCONT, 0); /* one that is stopped hears nothing */
 	note(s, orphan, sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL, (struct exit_status){ -1, sig },
-	     "sent by proctor");
+	     EVENT_BY_PROCTOR);
 }
 
 /* What has been told to end is looked at until it is gone, with what it has started since. */

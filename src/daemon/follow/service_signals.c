@@ -94,7 +94,7 @@ static void describe_sender(struct service *s, const struct owner *to, const str
 	if (!is_known(&from) || uid_of(&from) != uid_of(to))
 		return;
 	if (from.job ? from.job == to->job : from.stream == to->stream)
-		buf_add_str(out, ", of this job");
+		buf_add_str(out, EVENT_OF_THIS_JOB);
 	else if (from.job || from.stream->job_id)
 		buf_printf(out, ", of job %s", from.job ? from.job->job_id : from.stream->job_id);
 }
