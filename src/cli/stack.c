@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/map.h"
 #include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "query/query.h"
 #include "sources/sources.h"
+
+#define MAX_DEPTH 1000 /* of a tree: parents that change while they are read could be a circle */
 
 struct stack_args {
 	const char *word;
@@ -34,22 +37,21 @@ static const struct argp stack_argp = {
 	       "Nothing is stopped or slowed.",
 };
 
-/* Marks a process and its descendants: a parent may stand behind its child. */
-static void mark_tree(const struct snapshot *snap, pid_t root, bool *is_in)
+/* Marks a process and its descendants: each follows its parents, up to one that is known. */
+static void mark_tree(const struct snapshot *snap, struct map *by_pid, pid_t root, bool *is_in)
 {
-	bool has_changed = true;
-
 	for (size_t i = 0; i < snap->n_processes; i++)
-		is_in[i] = snap->processes[i].key.pid == root;
-	while (has_changed) {
-		has_changed = false;
-		for (size_t i = 0; i < snap->n_processes; i++) {
-			for (size_t k = 0; !is_in[i] && k < snap->n_processes; k++)
-				if (is_in[k] &&
-				    snap->processes[k].key.pid == snap->processes[i].ppid) {
-					is_in[i] = true;
-					has_changed = true;
-				}
+		if (map_put(by_pid, (uint64_t)snap->processes[i].key.pid, i) < 0)
+			return;
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		uint64_t at = i;
+
+		for (size_t depth = 0; depth < MAX_DEPTH; depth++) {
+			const struct proc_sample *p = &snap->processes[at];
+
+			is_in[i] = p->key.pid == root;
+			if (is_in[i] || !map_get(by_pid, (uint64_t)p->ppid, &at))
+				break;
 		}
 	}
 }
@@ -57,6 +59,7 @@ static void mark_tree(const struct snapshot *snap, pid_t root, bool *is_in)
 /* Returns how many; those of the running job, or else of the process with that number. */
 static size_t choose(const struct snapshot *snap, const char *word, struct proc_key *keys)
 {
+	CLEANUP(map_release) struct map by_pid = { 0 };
 	bool *is_in = arena_alloc((struct arena *)&snap->arena, snap->n_processes + 1);
 	size_t n = 0;
 	uint64_t pid;
@@ -70,10 +73,10 @@ static size_t choose(const struct snapshot *snap, const char *word, struct proc_
 		n += is_in[i];
 	}
 	if (n == 0 && num_parse_u64(word, &pid) == 0 && pid <= INT32_MAX)
-		mark_tree(snap, (pid_t)pid, is_in);
+		mark_tree(snap, &by_pid, (pid_t)pid, is_in);
 	n = 0;
 	for (size_t i = 0; i < snap->n_processes; i++)
-		if (is_in[i])
+		if (is_in[i] && snap->processes[i].key.pid != getpid())
 			keys[n++] = snap->processes[i].key;
 	return n;
 }
@@ -124,8 +127,11 @@ static void print_text(int root_fd, const struct wait_state *states, size_t n, b
 		doing = table_cell(&t);
 		wait_state_add(doing, &states[i]);
 		if (kernel) {
-			buf_add_str(doing, "; ");
-			sources_read_kernel_stack(root_fd, &states[i], doing);
+			CLEANUP(buf_release) struct buf functions = BUF_INIT;
+
+			sources_read_kernel_stack(root_fd, &states[i], &functions);
+			if (functions.len > 0)
+				buf_printf(doing, "; %s", functions.data);
 		}
 	}
 	table_print(&t, out);
@@ -161,7 +167,7 @@ static int stack(const struct stack_args *args, struct err *err)
 	if (!keys || !states)
 		return err_set(err, -ENOMEM, "out of memory");
 	n = choose(&snap, args->word, keys);
-	n = sources_read_waits(look.root_fd, keys, n, ctx.mask, states);
+	n = sources_read_waits(look.root_fd, keys, n, ctx.mask, states, NULL);
 	if (n == 0)
 		return err_set(
 			err, -ESRCH,

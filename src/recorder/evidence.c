@@ -76,7 +76,9 @@ static void take_doing(const struct evidence_from *from, struct proc_key key,
 	struct wait_state state;
 	size_t n;
 
-	if (sources_read_waits(from->root_fd, &key, 1, from->mask, &state) == 0 ||
+	/* A process may keep who looks at it waiting for a second: that is not for a daemon. */
+	if (!from->left ||
+	    sources_read_waits(from->root_fd, &key, 1, from->mask, &state, from->left) == 0 ||
 	    state.kind == WAIT_UNKNOWN)
 		return;
 	wait_state_add(&text, &state);

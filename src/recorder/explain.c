@@ -2,13 +2,11 @@
  * explain - why a try ended as it did, beyond the status of its command: for the reason in its
  * record, which is what "jobs", "report" and the summary show first.
  */
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -25,24 +23,28 @@ void explain_time_limit(struct run *run, struct buf *why)
 	const struct wait_state *worst;
 	struct proc_key *keys;
 	const pid_t *pids;
-	size_t n = 0;
+	size_t n_pids = 0, n = 0;
+	pid_t left = 0;
 
 	run->n_waits = 0;
-	pids = membership_pids(run->members, &n);
-	if (n > WAITS_MAX)
-		n = WAITS_MAX;
-	keys = arena_alloc(&run->snap.arena, (n + 1) * sizeof(*keys));
+	pids = membership_pids(run->members, &n_pids);
+	keys = arena_alloc(&run->snap.arena, (WAITS_MAX + 1) * sizeof(*keys));
 	free(run->waits);
-	run->waits = calloc(n + 1, sizeof(*run->waits));
+	run->waits = calloc(WAITS_MAX, sizeof(*run->waits));
 	if (!pids || !keys || !run->waits)
 		return;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n_pids && n < WAITS_MAX; i++) {
 		const struct job_member *member = membership_find(run->members, pids[i]);
 
-		keys[i] = (struct proc_key){ pids[i],
-					     member ? member->key.start_ticks : U64_UNKNOWN };
+		/* What an earlier sheet left running on purpose does not hold this one up. */
+		if (member && (!run->options->leave_background ||
+			       member->sheet_num == run_current_sheet(run)))
+			keys[n++] = member->key;
 	}
-	run->n_waits = sources_read_waits(run->root_fd, keys, n, run->options->mask, run->waits);
+	run->n_waits =
+		sources_read_waits(run->root_fd, keys, n, run->options->mask, run->waits, &left);
+	if (left > 0)
+		(void)membership_add_stranger(run->members, left);
 	worst = wait_state_pick(run->waits, run->n_waits);
 	if (!worst)
 		return;
@@ -91,33 +93,42 @@ static bool counts(const struct proc_record *parent, const struct proc_record *c
 	return parent->status.exit_code == 128 + end.signal || is_from_outside(ctx, child);
 }
 
+/* So long after its last child a parent still ends because of it. One that goes on has done with
+ * it. */
+#define GOES_ON_NS UINT64_C(250000000)
+
 /*
- * The child whose failure its parent passed on: the last that failed, if the parent started nothing
- * after it. A shell and make go on after a failure that they ignore, and stop after one that
- * counts.
+ * The child whose failure its parent passed on: the first that failed after the parent had started
+ * its last. A shell and make go on after a failure that they ignore, and start nothing after one
+ * that counts; but they may wait for others.
  */
 static const struct proc_record *find_failed_child(const struct proc_record *all, size_t n,
 						   const struct proc_record *parent,
 						   explain_outside_fn *is_from_outside, void *ctx)
 {
 	const struct proc_record *failed = NULL;
-	uint64_t last_born_ns = 0;
+	uint64_t last_born_ns = 0, last_died_ns = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct proc_record *p = &all[i];
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < n; i++) {
+			const struct proc_record *p = &all[i];
 
-		if (p->ppid != parent->key.pid || !u64_known(p->born_wall_ns) ||
-		    p->born_wall_ns < parent->born_wall_ns ||
-		    p->born_wall_ns > parent->died_wall_ns)
-			continue;
-		if (p->born_wall_ns > last_born_ns)
-			last_born_ns = p->born_wall_ns;
-		if (u64_known(p->died_wall_ns) && p->died_wall_ns <= parent->died_wall_ns &&
-		    (!failed || p->died_wall_ns > failed->died_wall_ns) &&
-		    counts(parent, p, is_from_outside, ctx))
-			failed = p;
-	}
-	return failed && last_born_ns <= failed->died_wall_ns ? failed : NULL;
+			if (p->ppid != parent->key.pid || !u64_known(p->born_wall_ns) ||
+			    p->born_wall_ns < parent->born_wall_ns ||
+			    p->born_wall_ns > parent->died_wall_ns)
+				continue;
+			if (p->born_wall_ns > last_born_ns)
+				last_born_ns = p->born_wall_ns;
+			if (!u64_known(p->died_wall_ns) || p->died_wall_ns > parent->died_wall_ns)
+				continue;
+			if (p->died_wall_ns > last_died_ns)
+				last_died_ns = p->died_wall_ns;
+			if (pass == 1 && p->died_wall_ns >= last_born_ns &&
+			    (!failed || p->died_wall_ns < failed->died_wall_ns) &&
+			    counts(parent, p, is_from_outside, ctx))
+				failed = p;
+		}
+	return parent->died_wall_ns - last_died_ns <= GOES_ON_NS ? failed : NULL;
 }
 
 const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root,
@@ -146,9 +157,13 @@ const struct proc_record *explain_first_failed(const struct proc_record *all, si
 /* "cc1plus (pid 12)": the program, without folder and arguments. */
 static void add_program(struct buf *out, const struct proc_record *p)
 {
-	const char *command = p->command && p->command[0] ? p->command : "a process";
-	size_t length = strcspn(command, " "), from = 0;
+	const char *command = p->command && p->command[0] ? p->command : NULL;
+	size_t length = command ? strcspn(command, " ") : 0, from = 0;
 
+	if (!command) {
+		buf_printf(out, "process %d", (int)p->key.pid);
+		return;
+	}
 	for (size_t i = 0; i < length; i++)
 		if (command[i] == '/' && i + 1 < length)
 			from = i + 1;
@@ -170,16 +185,28 @@ static bool was_short_of_memory(const struct run *run)
 	       (u64_known(sys->memory_available_bytes) && sys->memory_available_bytes < total / 10);
 }
 
+/* A process with less is not what the kernel kills for its memory. */
+#define VICTIM_MIN_BYTES (UINT64_C(8) << 20)
+
+/* A daemon that the kernel tells of each kill has followed the run all the time. */
+static bool knows_kills(const struct run *run)
+{
+	const struct link_state *state = link_state(run->link);
+
+	return state->is_there && !state->is_rough && !state->was_broken && !state->began_late &&
+	       state->n_lost == 0;
+}
+
 /*
  * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
  * that of the host is about any process, so it is called a guess.
  */
-static bool was_oom_killed(struct run *run, pid_t pid, uint64_t wall_ns, struct buf *why)
+static bool was_oom_killed(struct run *run, const struct proc_record *p, uint64_t wall_ns,
+			   struct buf *why)
 {
 	struct oom_counts now;
 	uint64_t here, host;
-	const char *details = tally_find_oom(run->tally, pid);
-	const struct sheet_record *sheet = runner_current_sheet(run->runner);
+	const char *details = tally_find_oom(run->tally, p->key.pid);
 	bool is_oom;
 
 	if (details) {
@@ -191,12 +218,9 @@ static bool was_oom_killed(struct run *run, pid_t pid, uint64_t wall_ns, struct 
 	host = u64_delta(now.host, run->ending.oom_before.host);
 	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
 		return false;
-	(void)link_barrier(run->link); /* or it is inferred */
-	details = tally_find_oom(run->tally, pid);
-	if (details) {
-		buf_add_str(why, details);
-		return true;
-	}
+	if (knows_kills(run) ||
+	    (u64_known(p->max_rss_bytes) && p->max_rss_bytes < VICTIM_MIN_BYTES))
+		return false;
 	is_oom = true;
 	if (u64_known(here) && here > 0) {
 		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
@@ -212,76 +236,74 @@ static bool was_oom_killed(struct run *run, pid_t pid, uint64_t wall_ns, struct 
 			(unsigned long long)host);
 	}
 	if (is_oom)
-		tally_oom(run->tally, pid, sheet ? sheet->num : SHEET_NONE, why->data, wall_ns);
+		tally_oom(run->tally, p->key.pid, p->sheet_num, why->data, wall_ns);
 	return is_oom;
 }
 
 /* ---- a full disk ---- */
 
-#define MOUNTS_BYTES (1 << 20)
 #define FULL_BYTES 65536 /* less than that is no room for a program's output */
-
-/* statvfs() of a server that is gone waits for ever: only what is surely on this machine is asked.
- */
-static bool is_local(const char *path)
-{
-	static const char *const types[] = { "ext2",  "ext3",  "ext4", "xfs",	  "btrfs",
-					     "tmpfs", "f2fs",  "vfat", "overlay", "zfs",
-					     "ramfs", "exfat", "jfs",  "bcachefs" };
-	CLEANUP(buf_release) struct buf mounts = BUF_INIT;
-	struct statx st;
-	char *rest;
-
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0 ||
-	    io_read_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_BYTES, &mounts) < 0)
-		return false;
-	for (char *line = strtok_r(mounts.data, "\n", &rest); line;
-	     line = strtok_r(NULL, "\n", &rest)) {
-		const char *behind = strstr(line, " - ");
-		unsigned major_num, minor_num;
-
-		if (!behind || sscanf(line, "%*d %*d %u:%u", &major_num, &minor_num) != 2 ||
-		    major_num != st.stx_dev_major || minor_num != st.stx_dev_minor)
-			continue;
-		for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-			size_t n = strlen(types[i]);
-
-			if (strncmp(behind + 3, types[i], n) == 0 && behind[3 + n] == ' ')
-				return true;
-		}
-		return false;
-	}
-	return false;
-}
+#define DISK_PATIENCE_MS 500
+#define DISK_TEXT_BYTES 2048
 
 static void add_if_full(struct buf *out, const char *path)
 {
-	uint64_t free_bytes;
 	struct statvfs fs;
 
-	if (!path || path[0] != '/' || !is_local(path) || statvfs(path, &fs) < 0 ||
-	    fs.f_blocks == 0)
+	if (!path || path[0] != '/' || statvfs(path, &fs) < 0 || fs.f_blocks == 0 ||
+	    (fs.f_flag & ST_RDONLY))
 		return;
-	free_bytes = (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
-	if (free_bytes < FULL_BYTES)
-		buf_printf(out, "%sthe disk of %s is full", out->len > 0 ? "; " : "", path);
+	if ((uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize < FULL_BYTES)
+		buf_printf(out, "; the disk of %s is full", path);
 	else if (fs.f_files > 0 && fs.f_favail == 0)
-		buf_printf(out, "%sthe disk of %s has no inode left", out->len > 0 ? "; " : "",
-			   path);
+		buf_printf(out, "; the disk of %s has no inode left", path);
 }
 
 /* Where a command most likely writes: its directory, and that of temporary files. */
+struct disks {
+	const char *workdir, *temporary;
+};
+
+/* In a child: a server that is gone does not answer. */
+static void look_at_disks(const void *ctx, int fd)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct disks *disks = ctx;
+
+	add_if_full(&text, disks->workdir);
+	add_if_full(&text, disks->temporary);
+	io_write_all(fd, text.data, text.len < DISK_TEXT_BYTES ? text.len : DISK_TEXT_BYTES - 1);
+}
+
 static void add_full_disks(struct run *run, struct buf *why)
 {
 	const struct sheet_record *sheet = runner_current_sheet(run->runner);
-	const char *workdir = run->attempt->workdir, *temporary = getenv("TMPDIR");
+	struct disks disks = { run->attempt->workdir, getenv("TMPDIR") };
+	const struct child_question question = { look_at_disks, &disks, -1, DISK_PATIENCE_MS };
+	char text[DISK_TEXT_BYTES];
+	pid_t left = 0;
+	ssize_t n;
 
-	for (size_t i = 0; sheet && i < run->options->spec->n_sheets; i++)
-		if (run->options->spec->sheets[i].num == sheet->num &&
-		    run->options->spec->sheets[i].workdir)
-			workdir = run->options->spec->sheets[i].workdir;
-	add_if_full(why, workdir);
-	add_if_full(why, temporary && temporary[0] ? temporary : "/tmp");
+	for (size_t i = 0; sheet && i < run->options->spec->n_sheets; i++) {
+		const struct sheet_spec *spec = &run->options->spec->sheets[i];
+
+		if (spec->num != sheet->num)
+			continue;
+		if (spec->workdir)
+			disks.workdir = spec->workdir;
+		for (size_t k = 0; k < spec->n_env; k++)
+			if (strcmp(spec->env[k].name, "TMPDIR") == 0)
+				disks.temporary = spec->env[k].value;
+	}
+	if (!disks.temporary || !disks.temporary[0])
+		disks.temporary = "/tmp";
+	n = child_ask(&question, text, sizeof(text) - 1, &left);
+	if (left > 0)
+		(void)membership_add_stranger(run->members, left);
+	if (n > 2) {
+		text[n] = '\0';
+		buf_add_str(why, why->len > 0 ? text : text + 2);
+	}
 }
 
 /* ---- who sent it ---- */
@@ -320,52 +342,76 @@ static const char *find_sender(const struct run *run, pid_t pid, int sig)
 	return NULL;
 }
 
+/* A process of the sheet that was killed, not by us, and no process is known to have done it. */
+static bool may_be_victim(const struct run *run, const struct sheet_record *sheet,
+			  const struct proc_record *p)
+{
+	return p->status.signal == SIGKILL && p->sheet_num == sheet->num &&
+	       u64_known(p->died_wall_ns) && p->died_wall_ns >= sheet->started_wall_ns &&
+	       !tally_find_oom(run->tally, p->key.pid) && !find_sender(run, p->key.pid, SIGKILL) &&
+	       !(u64_known(p->max_rss_bytes) && p->max_rss_bytes < VICTIM_MIN_BYTES);
+}
+
 void explain_kills(struct run *run, const struct sheet_record *sheet, uint64_t wall_ns)
 {
 	const struct proc_record *processes;
 	struct oom_counts now;
 	uint64_t rise;
-	size_t n;
+	size_t n, n_victims = 0;
+	char why[160];
 
 	sources_read_oom(run->root_fd, &now);
 	rise = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
 	if (!u64_known(rise) || rise == 0)
 		return;
+	(void)link_barrier(run->link);
 	processes = tally_processes(run->tally, &n);
-	for (size_t i = 0; processes && i < n && rise > 0; i++) {
-		CLEANUP(buf_release) struct buf why = BUF_INIT;
-		const struct proc_record *p = &processes[i];
+	for (size_t i = 0; processes && i < n; i++)
+		n_victims += may_be_victim(run, sheet, &processes[i]);
+	/* The kernel counts kills and does not name them: of more that may be meant none is. */
+	if (n_victims > rise) {
+		snprintf(why, sizeof(why),
+			 "%zu processes were killed, and the cgroup's count of out-of-memory kills "
+			 "rose by %llu: which of them is not known",
+			 n_victims, (unsigned long long)rise);
+		attempt_note(run->attempt, "OOM kills", why);
+		return;
+	}
+	for (size_t i = 0; processes && i < n; i++) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
 
-		if (p->status.signal != SIGKILL || p->sheet_num != sheet->num ||
-		    !u64_known(p->died_wall_ns) || p->died_wall_ns < sheet->started_wall_ns ||
-		    find_sender(run, p->key.pid, SIGKILL))
-			continue;
-		if (was_oom_killed(run, p->key.pid, wall_ns, &why))
-			rise--;
+		if (may_be_victim(run, sheet, &processes[i]))
+			(void)was_oom_killed(run, &processes[i], wall_ns, &text);
 	}
 }
 
 /* ---- all together ---- */
 
-static void add_cause(struct run *run, const struct proc_record *cause, struct buf *why)
+static void add_cause(struct run *run, const struct proc_record *cause, struct exit_status status,
+		      struct buf *why)
 {
-	if (cause->status.signal >= 0) {
-		const char *sender;
+	const char *name = cause->status.signal >= 0 ? sigabbrev_np(cause->status.signal) : NULL;
+	const char *sender;
 
+	if (cause->status.signal < 0 && cause->status.exit_code == status.exit_code) {
 		add_program(why, cause);
-		buf_printf(why, " was killed by %s%s",
-			   sigabbrev_np(cause->status.signal) ? "SIG" : "signal ",
-			   sigabbrev_np(cause->status.signal) ? sigabbrev_np(cause->status.signal)
-							      : "");
-		if (!sigabbrev_np(cause->status.signal))
-			buf_printf(why, "%d", cause->status.signal);
-		sender = find_sender(run, cause->key.pid, cause->status.signal);
-		if (sender && sender[0])
-			buf_printf(why, ", %s", sender);
-	} else {
-		add_program(why, cause);
-		buf_printf(why, " failed first, with exit code %d", cause->status.exit_code);
+		buf_add_str(why, " failed first");
+		return;
 	}
+	if (cause->status.signal < 0) {
+		buf_add_str(why, "the last to fail before it was ");
+		add_program(why, cause);
+		buf_printf(why, ", with exit code %d", cause->status.exit_code);
+		return;
+	}
+	add_program(why, cause);
+	if (name)
+		buf_printf(why, " was killed by SIG%s", name);
+	else
+		buf_printf(why, " was killed by signal %d", cause->status.signal);
+	sender = find_sender(run, cause->key.pid, cause->status.signal);
+	if (sender && sender[0])
+		buf_printf(why, ", %s", sender);
 }
 
 /* Of a process that was killed: for lack of memory, or by a process that is not of the job. */
@@ -384,19 +430,27 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 			     uint64_t wall_ns, struct buf *why)
 {
 	CLEANUP(buf_release) struct buf oom = BUF_INIT;
-	const struct proc_record *processes, *cause;
+	const struct proc_record *processes, *cause, *ended = NULL;
 	struct exit_status at_end = status;
+	struct proc_record unlisted;
 	const char *sender;
 	size_t n;
 
+	proc_record_init(&unlisted);
+	unlisted.key.pid = pid;
+	unlisted.sheet_num = runner_current_sheet(run->runner)->num;
+	unlisted.status = status;
 	(void)link_barrier(run->link); /* the daemon may know the sender of a signal */
 	explain_kills(run, runner_current_sheet(run->runner), wall_ns);
 	processes = tally_processes(run->tally, &n);
 	cause = processes ? explain_first_failed(processes, n, pid, is_from_outside, run) : NULL;
-	if (cause)
-		at_end = cause->status;
+	for (size_t i = 0; processes && i < n; i++)
+		if (processes[i].key.pid == pid)
+			ended = &processes[i];
+	ended = cause ? cause : ended ? ended : &unlisted;
+	at_end = ended->status;
 	if ((at_end.signal == SIGKILL || at_end.exit_code == 128 + SIGKILL) &&
-	    was_oom_killed(run, cause ? cause->key.pid : pid, wall_ns, &oom)) {
+	    was_oom_killed(run, ended, wall_ns, &oom)) {
 		if (cause) {
 			add_program(why, cause);
 			buf_add_str(why, " was OOM-killed: ");
@@ -408,7 +462,7 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 	if (cause) {
 		if (why->len > 0)
 			buf_add_str(why, "; ");
-		add_cause(run, cause, why);
+		add_cause(run, cause, status, why);
 	} else if (status.signal >= 0) {
 		sender = find_sender(run, pid, status.signal);
 		if (sender && sender[0])

@@ -449,7 +449,8 @@ static void add_first_rank(struct buf *out, const struct sheet_record *sheet)
 {
 	const struct rank_record *rank = facts_first_failed_rank(sheet);
 
-	if (!rank)
+	/* At its time limit all of them were ended. */
+	if (!rank || sheet->outcome == OUTCOME_TIMEOUT)
 		return;
 	buf_printf(out, "%srank %d of %d was the first to fail: ", out->len ? "; " : "", rank->rank,
 		   sheet->total_ranks);

@@ -22,6 +22,7 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "sources/child.h"
 #include "sources/wait_state.h"
 
 struct collector;

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "sources/child.h"
 #include "sources/proc_text.h"
 #include "sources/sources.h"
 
@@ -34,7 +34,8 @@
  * process is described by one thread, and sockets and locks are not looked up.
  */
 #define THREADS_MAX 4096
-#define LISTS_MAX 64
+#define LISTS_MAX 16
+#define PATIENCE_MS 1000
 
 struct budget {
 	size_t threads, lists;
@@ -160,23 +161,36 @@ static void show(const struct mask *mask, const char *text, struct wait_state *w
 	w->object[n] = '\0';
 }
 
-static bool read_memory(const struct looked_at *p, uint64_t address, void *ret, size_t n)
+/* What is not in memory would be read from its file, maybe of a server that is gone. */
+static bool is_present(const struct looked_at *p, uint64_t address)
 {
-	CLEANUP(close_fd) int fd = openat(p->fd, "mem", O_RDONLY | O_CLOEXEC);
+	CLEANUP(close_fd) int fd = openat(p->fd, "pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t page = address / (uint64_t)sysconf(_SC_PAGESIZE), entry;
 
-	return fd >= 0 && address <= INT64_MAX && pread(fd, ret, n, (off_t)address) == (ssize_t)n;
+	return fd >= 0 && page <= INT64_MAX / sizeof(entry) &&
+	       pread(fd, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) ==
+		       (ssize_t)sizeof(entry) &&
+	       entry >> 63;
 }
 
-/* Byte by byte at the end of a page: what lies behind it need not be there. */
-static void read_path(const struct looked_at *p, uint64_t address, struct wait_state *w)
+static ssize_t read_memory(const struct looked_at *p, uint64_t address, void *ret, size_t n)
 {
 	CLEANUP(close_fd) int fd = openat(p->fd, "mem", O_RDONLY | O_CLOEXEC);
-	char path[WAIT_OBJECT_BYTES];
-	ssize_t n;
+	uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	if (fd < 0 || address > INT64_MAX)
-		return;
-	n = pread(fd, path, sizeof(path) - 1, (off_t)address);
+	in_page -= address % in_page;
+	if (fd < 0 || n == 0 || address > INT64_MAX - n || !is_present(p, address))
+		return -1;
+	if (n > in_page && !is_present(p, address + n - 1))
+		n = (size_t)in_page;
+	return pread(fd, ret, n, (off_t)address);
+}
+
+static void read_path(const struct looked_at *p, uint64_t address, struct wait_state *w)
+{
+	char path[WAIT_OBJECT_BYTES];
+	ssize_t n = read_memory(p, address, path, sizeof(path) - 1);
+
 	if (n <= 0)
 		return;
 	path[n] = '\0';
@@ -208,9 +222,9 @@ static void describe_inet(const char *name, const char *local, const char *remot
 	bool is_listening = state == 0x0A && strncmp(name, "tcp", 3) == 0;
 
 	buf_add_str(&out, strncmp(name, "tcp", 3) == 0 ? "TCP " : "UDP ");
-	add_address(&out, is_listening ? local : remote);
-	if (is_listening)
-		snprintf(w->call, sizeof(w->call), "accept");
+	/* an unconnected socket of UDP hears all */
+	w->is_listening = is_listening || strstr(remote, ":0000") != NULL;
+	add_address(&out, w->is_listening ? local : remote);
 	snprintf(w->object, sizeof(w->object), "%s", out.data);
 }
 
@@ -273,13 +287,27 @@ static void describe_socket(const struct looked_at *p, uint64_t inode, struct wa
 
 /* ---- files ---- */
 
-/* Without asking a server or a FUSE process, which may be what the process waits for. */
-static bool look_at_file(const struct looked_at *p, uint64_t fd, struct statx *ret)
+/* By what the kernel keeps: to ask for the file's state could ask a server that is gone. */
+static uint64_t inode_of(const struct looked_at *p, uint64_t fd)
 {
-	char name[32];
+	char name[32], text[TEXT_BYTES];
+	const char *line;
+	uint64_t inode;
 
-	snprintf(name, sizeof(name), "fd/%" PRIu64, fd);
-	return statx(p->fd, name, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, ret) == 0;
+	snprintf(name, sizeof(name), "fdinfo/%" PRIu64, fd);
+	if (io_read_text_at(p->fd, name, text, sizeof(text)) <= 0)
+		return U64_UNKNOWN;
+	line = strstr(text, "\nino:"); /* since Linux 5.14 */
+	return line && sscanf(line, "\nino: %" SCNu64, &inode) == 1 ? inode : U64_UNKNOWN;
+}
+
+/* The function of the kernel that it sleeps in. */
+static bool sleeps_in(const struct looked_at *p, const char *tid, const char *part)
+{
+	char path[64], text[128];
+
+	snprintf(path, sizeof(path), "task/%.16s/wchan", tid);
+	return io_read_text_at(p->fd, path, text, sizeof(text)) > 0 && strstr(text, part);
 }
 
 static bool is_terminal(const char *path)
@@ -292,7 +320,6 @@ static bool is_terminal(const char *path)
 static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_state *w)
 {
 	char name[32], link[PATH_MAX];
-	struct statx st;
 	ssize_t n;
 
 	if (fd > INT_MAX)
@@ -307,15 +334,13 @@ static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_st
 	} else if (sscanf(link, "socket:[%" SCNu64 "]", &w->inode) == 1) {
 		w->kind = WAIT_SOCKET;
 		describe_socket(p, w->inode, w);
+		if (w->is_listening) /* a server that has nothing to do */
+			w->kind = WAIT_EVENTS;
 	} else if (is_terminal(link)) {
 		w->kind = WAIT_TERMINAL;
 		show(p->mask, link, w);
 	} else if (link[0] == '/') {
-		bool is_fifo = look_at_file(p, fd, &st) && S_ISFIFO(st.stx_mode);
-
-		w->kind = is_fifo			   ? WAIT_PIPE
-			  : strncmp(link, "/dev/", 5) == 0 ? WAIT_OTHER
-							   : WAIT_FILE;
+		w->kind = strncmp(link, "/dev/", 5) == 0 ? WAIT_OTHER : WAIT_FILE;
 		show(p->mask, link, w);
 	} else {
 		w->kind = WAIT_EVENTS;
@@ -323,19 +348,26 @@ static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_st
 	}
 }
 
-/* The first of these that has a name of its own stands for all. */
+/*
+ * The first of these that has a name of its own stands for all. Of several, pipes and Unix sockets
+ * are as a rule what an event loop wakes itself with.
+ */
 static void describe_files(const struct looked_at *p, const int *fds, size_t n,
 			   struct wait_state *w)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct wait_state one = *w;
+		bool is_network;
 
 		describe_file(p, (uint64_t)fds[i], &one);
-		if (one.kind == WAIT_SOCKET || one.kind == WAIT_PIPE || one.kind == WAIT_TERMINAL) {
-			snprintf(one.call, sizeof(one.call), "%s", w->call);
+		is_network =
+			strncmp(one.object, "TCP ", 4) == 0 || strncmp(one.object, "UDP ", 4) == 0;
+		if (n > 1 && !is_network && one.kind != WAIT_TERMINAL)
+			continue;
+		if (one.kind != WAIT_EVENTS || !w->is_listening)
 			*w = one;
+		if (w->kind != WAIT_EVENTS)
 			return;
-		}
 	}
 }
 
@@ -348,7 +380,8 @@ static void describe_poll(const struct looked_at *p, const uint64_t args[N_ARGS]
 
 	if (n == 0)
 		w->kind = WAIT_TIMER;
-	if (n == 0 || !read_memory(p, args[0], polled, n * sizeof(*polled)))
+	if (n == 0 ||
+	    read_memory(p, args[0], polled, n * sizeof(*polled)) != (ssize_t)(n * sizeof(*polled)))
 		return;
 	for (size_t i = 0; i < n; i++) {
 		if (polled[i].fd < 0)
@@ -370,7 +403,7 @@ static void describe_select(const struct looked_at *p, const uint64_t args[N_ARG
 
 	for (int which = 1; which <= 2; which++) {
 		FD_ZERO(&set);
-		if (args[which] == 0 || bytes == 0 || !read_memory(p, args[which], &set, bytes))
+		if (args[which] == 0 || read_memory(p, args[which], &set, bytes) != (ssize_t)bytes)
 			continue;
 		w->is_write = n == 0 && which == 2;
 		for (int fd = 0; fd < FD_SETSIZE && n < FDS_MAX; fd++)
@@ -412,6 +445,65 @@ static void name_other(int root_fd, pid_t pid, struct wait_state *w)
 		memcpy(w->other_comm, st.comm, sizeof(st.comm));
 }
 
+/* Whether a process has this file open, by its name. */
+static bool has_open(int root_fd, pid_t pid, const char *target)
+{
+	CLEANUP(dir_close) DIR *fds = NULL;
+	const struct dirent *entry;
+	char path[64], link[PATH_MAX];
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "proc/%d/fd", (int)pid);
+	fds = dir_open_at(root_fd, path);
+	while (fds && n++ < OPEN_MAX && (entry = readdir(fds))) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, link, sizeof(link) - 1);
+
+		if (length < 0)
+			continue;
+		link[length] = '\0';
+		if (strcmp(link, target) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The kernel names the process that took the lock. A lock of flock() stays with the open file,
+ * which a parent or a child of that process may have: "exec 9>file; flock 9". Then any other
+ * process that has the file open, and does not wait for it, is the holder.
+ */
+static void name_holder(const struct looked_at *p, pid_t taker, uint64_t fd, const pid_t *waiters,
+			size_t n_waiters, struct wait_state *w)
+{
+	CLEANUP(dir_close) DIR *proc = NULL;
+	char name[32], target[PATH_MAX];
+	ssize_t length;
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "fd/%" PRIu64, fd);
+	length = readlinkat(p->fd, name, target, sizeof(target) - 1);
+	if (length <= 0)
+		return;
+	target[length] = '\0';
+	if (has_open(p->root_fd, taker, target)) {
+		name_other(p->root_fd, taker, w);
+		return;
+	}
+	proc = dir_open_at(p->root_fd, "proc");
+	while (proc && (pid = dir_next_pid(proc)) > 0) {
+		bool is_waiter = pid == w->key.pid;
+
+		for (size_t i = 0; i < n_waiters; i++)
+			is_waiter |= waiters[i] == pid;
+		if (!is_waiter && has_open(p->root_fd, pid, target)) {
+			name_other(p->root_fd, pid, w);
+			return;
+		}
+	}
+	w->other = taker; /* it has ended, or this user may not see its files */
+	name_other(p->root_fd, taker, w);
+}
+
 /*
  * proc/locks lists a lock, and below it with the same number those that wait for it, behind "->".
  * A lock of an open file description has no pid (-1).
@@ -419,12 +511,14 @@ static void name_other(int root_fd, pid_t pid, struct wait_state *w)
 static void find_holder(const struct looked_at *p, uint64_t fd, struct wait_state *w)
 {
 	CLEANUP(buf_release) struct buf list = BUF_INIT;
-	uint64_t number = 0;
-	struct statx st;
+	uint64_t number = 0, own_inode = inode_of(p, fd);
+	pid_t waiters[64];
+	size_t n_waiters = 0;
 	int holder = 0;
+	bool is_found = false;
 	char *rest;
 
-	if (p->budget->lists == 0 || !look_at_file(p, fd, &st))
+	if (p->budget->lists == 0)
 		return;
 	p->budget->lists--;
 	if (io_read_at(p->root_fd, "proc/locks", LIST_BYTES, &list) < 0)
@@ -436,31 +530,27 @@ static void find_holder(const struct looked_at *p, uint64_t fd, struct wait_stat
 
 		if (sscanf(line, "%" SCNu64 ": -> %*s %*s %*s %d %*x:%*x:%" SCNu64, &found, &pid,
 			   &inode) == 3) {
-			if (found != number || inode != st.stx_ino || holder <= 0 ||
-			    (pid != (int)w->key.pid && pid != -1))
+			if (found != number)
 				continue;
-			name_other(p->root_fd, holder, w);
-			return;
-		}
-		if (sscanf(line, "%" SCNu64 ": %*s %*s %*s %d", &found, &pid) == 2) {
+			if (n_waiters < ARRAY_SIZE(waiters))
+				waiters[n_waiters++] = pid;
+			is_found |= u64_known(own_inode)
+					    ? inode == own_inode &&
+						      (pid == (int)w->key.pid || pid == -1)
+					    : pid == (int)w->key.pid;
+		} else if (sscanf(line, "%" SCNu64 ": %*s %*s %*s %d", &found, &pid) == 2) {
+			if (is_found)
+				break;
 			number = found;
 			holder = pid;
+			n_waiters = 0;
 		}
 	}
+	if (is_found && holder > 0)
+		name_holder(p, holder, fd, waiters, n_waiters, w);
 }
 
 /* ---- one thread ---- */
-
-/* open() of a FIFO waits until another process opens the other end: only the kernel's function
- * tells. */
-static bool waits_for_fifo(const struct looked_at *p, const char *tid)
-{
-	char path[64], text[128];
-
-	snprintf(path, sizeof(path), "task/%.16s/wchan", tid);
-	return io_read_text_at(p->fd, path, text, sizeof(text)) > 0 &&
-	       (strcmp(text, "wait_for_partner") == 0 || strcmp(text, "fifo_open") == 0);
-}
 
 static void describe_call(const struct looked_at *p, const char *tid, long nr,
 			  const uint64_t args[N_ARGS], struct wait_state *w)
@@ -477,6 +567,8 @@ static void describe_call(const struct looked_at *p, const char *tid, long nr,
 		break;
 	case ARG_FD:
 		describe_file(p, args[0], w);
+		if (w->kind == WAIT_FILE && sleeps_in(p, tid, "pipe_"))
+			w->kind = WAIT_PIPE; /* a FIFO */
 		break;
 	case ARG_FCNTL:
 		if (args[1] != F_SETLKW && args[1] != F_OFD_SETLKW)
@@ -490,7 +582,8 @@ static void describe_call(const struct looked_at *p, const char *tid, long nr,
 	case ARG_PATH:
 	case ARG_AT:
 		read_path(p, args[call->arg == ARG_AT], w);
-		if (waits_for_fifo(p, tid))
+		/* until another process opens the other end of a FIFO */
+		if (sleeps_in(p, tid, "wait_for_partner") || sleeps_in(p, tid, "fifo_open"))
 			w->kind = WAIT_PIPE;
 		break;
 	case ARG_POLL: /* poll() has milliseconds, ppoll() a struct */
@@ -641,12 +734,19 @@ static void offer_pipes(int root_fd, const struct wait_state *owner, struct wait
 		link[length] = '\0';
 		if (sscanf(link, "pipe:[%" SCNu64 "]", &inode) != 1)
 			continue;
-		for (size_t i = 0; i < n; i++) {
+		/* Its flags are read once, if a process waits at this pipe. */
+		for (size_t i = 0, looked = 0, ends[2] = { 0 }; i < n; i++) {
 			struct wait_state *w = &all[i];
 
 			if (w->kind != WAIT_PIPE || w->inode != inode || w->other != 0 ||
-			    w->key.pid == owner->key.pid ||
-			    !is_open_for(fds, entry->d_name, !w->is_write))
+			    w->key.pid == owner->key.pid)
+				continue;
+			if (!looked) {
+				ends[0] = is_open_for(fds, entry->d_name, false);
+				ends[1] = is_open_for(fds, entry->d_name, true);
+				looked = 1;
+			}
+			if (!ends[!w->is_write])
 				continue;
 			w->other = owner->key.pid;
 			memcpy(w->other_comm, owner->comm, sizeof(w->other_comm));
@@ -654,33 +754,56 @@ static void offer_pipes(int root_fd, const struct wait_state *owner, struct wait
 	}
 }
 
-size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
-			  const struct mask *mask, struct wait_state *ret)
-{
-	struct budget budget = { .threads = THREADS_MAX, .lists = LISTS_MAX };
-	size_t n_ret = 0, n_pipes = 0;
+struct wait_question {
+	const struct proc_key *keys;
+	size_t n;
+	const struct mask *mask;
+	struct wait_state *states;
+};
 
-	for (size_t i = 0; i < n; i++)
-		if (read_process(root_fd, keys[i], mask, &budget, &ret[n_ret]))
-			n_pipes += ret[n_ret++].kind == WAIT_PIPE;
-	for (size_t i = 0; i < n_ret && n_pipes > 0; i++)
-		offer_pipes(root_fd, &ret[i], ret, n_ret);
-	return n_ret;
+/* In the child; its root directory is carried on. */
+static void look_at_all(const void *ctx, int fd)
+{
+	const struct wait_question *q = ctx;
+	struct budget budget = { .threads = THREADS_MAX, .lists = LISTS_MAX };
+	size_t n = 0, n_pipes = 0;
+
+	for (size_t i = 0; i < q->n; i++)
+		if (read_process(CHILD_CARRIED_FD, q->keys[i], q->mask, &budget, &q->states[n]))
+			n_pipes += q->states[n++].kind == WAIT_PIPE;
+	for (size_t i = 0; i < n && n_pipes > 0; i++)
+		offer_pipes(CHILD_CARRIED_FD, &q->states[i], q->states, n);
+	io_write_all(fd, q->states, n * sizeof(*q->states));
 }
 
-/* One that waits for another of the tree at a pipe explains nothing that the other does not. */
+size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
+			  const struct mask *mask, struct wait_state *ret, pid_t *ret_left)
+{
+	const struct wait_question waits = { keys, n, mask, ret };
+	const struct child_question question = { look_at_all, &waits, root_fd, PATIENCE_MS };
+	ssize_t bytes = n == 0 ? 0 : child_ask(&question, ret, n * sizeof(*ret), ret_left);
+
+	/* In part it is of no use: the one that explains may be missing. */
+	return bytes > 0 && (size_t)bytes % sizeof(*ret) == 0 ? (size_t)bytes / sizeof(*ret) : 0;
+}
+
+/* One that waits for another of the tree, at a pipe or as its parent, explains less than the other.
+ */
+static int rank_of(const struct wait_state *w)
+{
+	bool is_last = w->kind == WAIT_CHILD || w->kind == WAIT_ZOMBIE;
+	bool is_second = w->kind == WAIT_PIPE && w->other != 0;
+
+	return (int)w->kind + (is_last ? 2 : is_second ? 1 : 0) * N_WAIT_KINDS;
+}
+
 const struct wait_state *wait_state_pick(const struct wait_state *states, size_t n)
 {
 	const struct wait_state *best = NULL;
 
-	for (size_t i = 0; i < n; i++) {
-		bool is_second = states[i].kind == WAIT_PIPE && states[i].other != 0;
-		bool is_best_second = best && best->kind == WAIT_PIPE && best->other != 0;
-
-		if (!best ||
-		    (is_second == is_best_second ? states[i].kind < best->kind : is_best_second))
+	for (size_t i = 0; i < n; i++)
+		if (!best || rank_of(&states[i]) < rank_of(best))
 			best = &states[i];
-	}
 	return best;
 }
 
@@ -717,9 +840,7 @@ static void add_socket(struct buf *out, const struct wait_state *w)
 {
 	bool is_known = w->object[0];
 
-	if (strncmp(w->call, "accept", 6) == 0)
-		buf_add_str(out, "waiting for clients of ");
-	else if (strcmp(w->call, "connect") == 0)
+	if (strcmp(w->call, "connect") == 0)
 		buf_add_str(out, "waiting for a connection to ");
 	else
 		buf_add_str(out, w->is_write ? "waiting for room to send to "
@@ -769,10 +890,11 @@ void wait_state_add(struct buf *out, const struct wait_state *w)
 		break;
 	case WAIT_FUTEX:
 		if (w->n_futex == w->n_threads && w->n_threads > 1)
-			buf_printf(out, "waiting for a lock: all %zu threads are (futex)",
+			buf_printf(out,
+				   "waiting for another thread (futex), as all its %zu threads are",
 				   w->n_threads);
 		else if (w->n_threads == 1)
-			buf_add_str(out, "waiting for a lock (futex), without another thread");
+			buf_add_str(out, "waiting on a futex, without another thread");
 		else
 			buf_add_str(out, "waiting for another thread (futex)");
 		break;
@@ -787,7 +909,10 @@ void wait_state_add(struct buf *out, const struct wait_state *w)
 		buf_add_str(out, "waiting for a signal");
 		break;
 	case WAIT_EVENTS:
-		buf_printf(out, "waiting for events (%s)", w->call);
+		if (w->is_listening)
+			buf_printf(out, "waiting for clients at %s", object ? object : "a socket");
+		else
+			buf_printf(out, "waiting for events (%s)", w->call);
 		break;
 	case WAIT_UNKNOWN:
 		buf_add_str(out, w->state == 'D'

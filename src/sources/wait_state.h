@@ -49,6 +49,7 @@ struct wait_state {
 	char state; /* as in stat: R, S, D, … */
 	enum wait_kind kind;
 	bool is_write;			/* it waits for room, not for data */
+	bool is_listening;		/* a socket that takes connections, or what anyone sends */
 	bool is_timed;			/* the call ends by itself after a time */
 	char call[WAIT_CALL_BYTES];	/* the system call; "": none, or unknown */
 	char object[WAIT_OBJECT_BYTES]; /* path or address, masked; "": none, or unknown */
@@ -63,10 +64,12 @@ const char *wait_kind_name(enum wait_kind kind);
 
 /*
  * The states of these processes, and of pipes between them the processes at the other end. Those
- * that are gone, or are others by now, are left out. Returns how many ret has; at most n.
+ * that are gone, or are others by now, are left out. Returns how many ret has, at most n; 0 also
+ * where it takes longer than a second. A child does it, as memory of a process and files on a
+ * server that is gone may hang who reads them: *ret_left as of child_ask().
  */
 size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
-			  const struct mask *mask, struct wait_state *ret);
+			  const struct mask *mask, struct wait_state *ret, pid_t *ret_left);
 
 /* Of processes of one tree the one that explains best why the tree is not done; NULL: n is 0. */
 const struct wait_state *wait_state_pick(const struct wait_state *states, size_t n);

@@ -65,7 +65,15 @@ like "no job: what would be right" "$stderr" 'proctor stack JOB\|PID'
 # ---- the first process to fail ----
 "$PROCTOR" run -q --job chain -- sh -c 'grep -q x /dev/null; sh -c "ls /proctor-none 2>/dev/null; exit \$?" || exit 9'
 if [ "$(json_eval "$("$PROCTOR" doctor --json)" '[r["rung"] for r in d["rungs"] if r["measurement"].startswith("births")][0]')" != "subreaper wait4 and /proc polling" ]; then
-	like "a failure that was passed on" "$(reason chain)" '^exit code 9; ls \(pid [0-9]+\) failed first, with exit code 2$'
+	like "a failure that was followed by another" "$(reason chain)" \
+		'^exit code 9; the last to fail before it was ls \(pid [0-9]+\), with exit code 2$'
+	"$PROCTOR" run -q --job passed -- bash -c 'set -e; sh -c "ls /proctor-none; exit \$?" 2>/dev/null; echo no'
+	like "a failure that was passed on" "$(reason passed)" '^exit code 2; ls \(pid [0-9]+\) failed first$'
+	"$PROCTOR" run -q --job handled -- python3 -S -c 'import subprocess, time, sys
+subprocess.run(["sh", "-c", "exit 4"]); time.sleep(0.5); sys.exit(3)'
+	is "one that was handled is not to blame" "$(reason handled)" "exit code 3"
+	"$PROCTOR" run -q --job helper -- bash -c 'sleep 60 & kill $!; wait; exit 3'
+	is "nor a helper that the job ends itself" "$(reason helper)" "exit code 3"
 else
 	skip "a failure that was passed on" "the kernel does not report ends to this user"
 fi

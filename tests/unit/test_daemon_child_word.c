@@ -20,7 +20,7 @@
 #define SHORT_MS 50
 #define STUCK_SECONDS 60 /* ends a test that waits for ever */
 
-static int ask(child_word_find *find, int patience_ms, int *ret_word)
+static int ask(child_fn *find, int patience_ms, int *ret_word)
 {
 	int r;
 

@@ -88,6 +88,7 @@ static void test_what_was_not_seen_is_unknown(void **state)
 	assert_false(u64_known(a.usage.peak_rss_bytes));
 	assert_false(u64_known(a.usage.spawn_count));
 	assert_int_equal(a.usage.cpu_evidence, EVIDENCE_UNKNOWN);
+	attempt_release(&a);
 }
 
 /* What a process did has what those did that it has waited for: added up they would count twice. */

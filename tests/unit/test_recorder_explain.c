@@ -89,6 +89,36 @@ static void test_what_a_signal_ended_is_the_first(void **state)
 	assert_int_equal(first_failed(killed, 2), 0); /* nor did the command itself fail for it */
 }
 
+/* Of several workers that fail one after the other the first is to blame. */
+static void test_the_first_of_several(void **state)
+{
+	const struct proc_record all[] = {
+		process(10, 1, 1, 20, 1),
+		process(11, 10, 2, 15, 1),
+		process(12, 10, 2, 12, 1),
+		process(13, 10, 2, 13, -SIGTERM),
+	};
+
+	(void)state;
+	assert_int_equal(first_failed(all, 4), 12);
+}
+
+#define MS UINT64_C(1000000)
+
+static void test_a_parent_that_goes_on(void **state)
+{
+	/* It had handled that failure; but not where it only waited for another child. */
+	const struct proc_record all[] = {
+		process(10, 1, 1, 1000 * MS, 1),
+		process(11, 10, 2, 500 * MS, 1),
+		process(12, 10, 2, 990 * MS, 0),
+	};
+
+	(void)state;
+	assert_int_equal(first_failed(all, 2), 0);
+	assert_int_equal(first_failed(all, 3), 11);
+}
+
 /* A script ends its server, or the reader of a pipe its writer, and fails for something else. */
 static void test_helpers_are_ended_by_signals(void **state)
 {
@@ -140,6 +170,8 @@ int main(void)
 		cmocka_unit_test(test_a_failure_is_passed_on),
 		cmocka_unit_test(test_a_failure_that_was_ignored),
 		cmocka_unit_test(test_what_a_signal_ended_is_the_first),
+		cmocka_unit_test(test_the_first_of_several),
+		cmocka_unit_test(test_a_parent_that_goes_on),
 		cmocka_unit_test(test_helpers_are_ended_by_signals),
 		cmocka_unit_test(test_numbers_are_used_again),
 		cmocka_unit_test(test_what_is_not_known_is_not_guessed),

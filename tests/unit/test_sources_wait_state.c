@@ -86,7 +86,7 @@ static struct wait_state *look_for(struct fixture *f, enum wait_kind kind, struc
 		assert_int_equal(proc_start_ticks(f->pids[i], &keys[i].start_ticks), 0);
 	}
 	do {
-		assert_int_equal(sources_read_waits(f->root_fd, keys, f->n, NULL, ret), f->n);
+		assert_int_equal(sources_read_waits(f->root_fd, keys, f->n, NULL, ret, NULL), f->n);
 		if (ret[f->n - 1].kind == kind)
 			return &ret[f->n - 1];
 		nanosleep(&pause, NULL);
@@ -303,7 +303,7 @@ static void test_threads_that_wait_for_each_other(void **state)
 	for (uint64_t until = clock_boot_ns() + COME_NS; clock_boot_ns() < until;)
 		if (look_for(f, WAIT_FUTEX, states)->n_futex == 2)
 			break;
-	assert_text(states, "waiting for a lock: all 2 threads are (futex)");
+	assert_text(states, "waiting for another thread (futex), as all its 2 threads are");
 }
 
 static volatile int never;
@@ -343,7 +343,7 @@ static void test_another_with_the_number_is_left_out(void **state)
 	struct proc_key key = { start(f, rest), 1 };
 	struct wait_state one;
 
-	assert_int_equal(sources_read_waits(f->root_fd, &key, 1, NULL, &one), 0);
+	assert_int_equal(sources_read_waits(f->root_fd, &key, 1, NULL, &one, NULL), 0);
 	assert_null(wait_state_pick(&one, 0));
 }
 

@@ -144,28 +144,6 @@ int user_set_environment(const struct user *user)
 	return kept && setenv("LANG", kept, 1) < 0 ? -ENOMEM : 0;
 }
 
-/* A killed child is gone at once, unless it is in a call that no signal ends. */
-#define END_MS 100
-
-/* ---- in the child ---- */
-
-#define WORD_FD 3
-
-__attribute__((noreturn)) static void be_child(child_word_find *find, const void *ctx, int fd)
-{
-	bool is_well = dup2(fd, WORD_FD) >= 0 && close_range(WORD_FD + 1, ~0U, 0) == 0;
-	char start;
-
-	for (int i = 0; is_well && i < WORD_FD; i++) /* a library may write to them */
-		close(i);
-	for (int i = 0; is_well && i < WORD_FD; i++)
-		is_well = open("/dev/null", O_RDWR) == i;
-	/* Until the parent has a handle: what ends before that may be anybody by then. */
-	if (is_well && read(WORD_FD, &start, 1) == 1)
-		find(ctx, WORD_FD);
-	_exit(0);
-}
-
 void child_word_tell(int word_fd, int word)
 {
 	io_write_all(word_fd, &word, sizeof(word));
@@ -184,43 +162,15 @@ int child_word_become(uid_t uid)
 	return r < 0 ? r : user_become(&user);
 }
 
-/* ---- in the parent ---- */
-
-int child_word_ask(child_word_find *find, const void *ctx, int patience_ms, int *ret_word)
+int child_word_ask(child_fn *find, const void *ctx, int patience_ms, int *ret_word)
 {
-	CLEANUP(close_fd) int ours = -1, theirs = -1, pidfd = -1;
-	struct pollfd word_comes, child_ends;
-	int fds[2], word, r = 0;
-	pid_t pid;
+	const struct child_question question = { find, ctx, -1, patience_ms };
+	int word;
+	ssize_t n = child_ask(&question, &word, sizeof(word), NULL);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		return -errno;
-	ours = fds[0];
-	theirs = fds[1];
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		be_child(find, ctx, theirs);
-	close_fd(&theirs);
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd < 0)
-		return -errno; /* it sees our end close, and ends */
-	word_comes = (struct pollfd){ .fd = ours, .events = POLLIN };
-	if (send(ours, "", 1, MSG_NOSIGNAL) != 1)
-		r = -ENODATA;
-	else if (poll(&word_comes, 1, patience_ms) <= 0)
-		r = -ETIMEDOUT;
-	else if (recv(ours, &word, sizeof(word), MSG_DONTWAIT) != sizeof(word))
-		r = -ENODATA;
-	else
+	if (n == (ssize_t)sizeof(word))
 		*ret_word = word;
-	/* Also one that is stopped. What no signal ends is waited for with others of ours. */
-	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	child_ends = (struct pollfd){ .fd = pidfd, .events = POLLIN };
-	poll(&child_ends, 1, END_MS);
-	waitid(P_PIDFD, (id_t)pidfd, NULL, WEXITED | WNOHANG);
-	return r;
+	return n == (ssize_t)sizeof(word) ? 0 : n < 0 ? (int)n : -ENODATA;
 }
 
 /* Others wait for their turn meanwhile. */

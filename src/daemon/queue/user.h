@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sources/sources.h"
 
 struct user {
 	uid_t uid;
@@ -34,17 +35,7 @@ int user_become(const struct user *user);
 /* Nothing but HOME, USER, LOGNAME, SHELL, PATH, and LANG if we have it. -ENOMEM. */
 int user_set_environment(const struct user *user);
 
-/*
- * ---- one number that a child finds out, within a bound of time ----
- *
- * For questions that only another user can answer, or that may hang. The child may become that
- * user: it has none of our files, its memory, which is a copy of ours, is not for them to read, and
- * whatever they do to it (a SIGSTOP at any moment) we do not wait for longer. When we have its
- * word, or it takes too long, it is killed.
- */
-
-/* In the child, of which nothing is left when it returns. */
-typedef void child_word_find(const void *ctx, int word_fd);
+/* ---- one number that a child finds out, within a bound of time: sources/child.h ---- */
 
 /* In the child: the answer. */
 void child_word_tell(int word_fd, int word);
@@ -59,7 +50,7 @@ int child_word_become(uid_t uid);
  * -ETIMEDOUT: it has not said it in time, -ENODATA: it has ended without a word; -EMFILE, -EAGAIN…:
  * there was no child. On any thread.
  */
-int child_word_ask(child_word_find *find, const void *ctx, int patience_ms, int *ret_word);
+int child_word_ask(child_fn *find, const void *ctx, int patience_ms, int *ret_word);
 
 /*
  * Whether the user may enter the folder that a job is to run in: root may enter what they may not,
