@@ -77,8 +77,8 @@ static void take_doing(const struct evidence_from *from, struct proc_key key,
 	size_t n;
 
 	/* A process may keep who looks at it waiting for a second: that is not for a daemon. */
-	if (!from->left ||
-	    sources_read_waits(from->root_fd, &key, 1, from->mask, &state, from->left) == 0 ||
+	if (!from->looked ||
+	    sources_read_waits(from->root_fd, &key, 1, from->mask, &state, from->looked) == 0 ||
 	    state.kind == WAIT_UNKNOWN)
 		return;
 	wait_state_add(&text, &state);

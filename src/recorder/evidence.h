@@ -23,7 +23,7 @@ struct evidence_from {
 	uint64_t uid;		     /* the user who will read it */
 	const char *state_dir;	     /* files of traces go into its folder "traces" */
 	double trace_seconds;	     /* 0: no trace is wanted */
-	pid_t *left; /* as of child_ask(); NULL: what the process does is not looked at */
+	pid_t *looked; /* as of child_ask(); NULL: what the process does is not looked at */
 };
 
 /*

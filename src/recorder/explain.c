@@ -2,11 +2,15 @@
  * explain - why a try ended as it did, beyond the status of its command: for the reason in its
  * record, which is what "jobs", "report" and the summary show first.
  */
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -24,7 +28,7 @@ void explain_time_limit(struct run *run, struct buf *why)
 	struct proc_key *keys;
 	const pid_t *pids;
 	size_t n_pids = 0, n = 0;
-	pid_t left = 0;
+	pid_t looker = 0;
 
 	run->n_waits = 0;
 	pids = membership_pids(run->members, &n_pids);
@@ -42,9 +46,9 @@ void explain_time_limit(struct run *run, struct buf *why)
 			keys[n++] = member->key;
 	}
 	run->n_waits =
-		sources_read_waits(run->root_fd, keys, n, run->options->mask, run->waits, &left);
-	if (left > 0)
-		(void)membership_add_stranger(run->members, left);
+		sources_read_waits(run->root_fd, keys, n, run->options->mask, run->waits, &looker);
+	if (looker > 0)
+		(void)membership_add_stranger(run->members, looker);
 	worst = wait_state_pick(run->waits, run->n_waits);
 	if (!worst)
 		return;
@@ -243,46 +247,67 @@ static bool was_oom_killed(struct run *run, const struct proc_record *p, uint64_
 /* ---- a full disk ---- */
 
 #define FULL_BYTES 65536 /* less than that is no room for a program's output */
-#define DISK_PATIENCE_MS 500
-#define DISK_TEXT_BYTES 2048
+#define MOUNTS_BYTES (1 << 20)
+
+/*
+ * Whether all that is mounted on the way to a path is on this machine, by the text of
+ * /proc/self/mountinfo: a server that is gone would keep us waiting, whatever we ask it.
+ */
+static bool is_local(char *mounts, const char *path)
+{
+	static const char *const types[] = { "ext2",  "ext3",  "ext4", "xfs",	  "btrfs",
+					     "tmpfs", "f2fs",  "vfat", "overlay", "zfs",
+					     "ramfs", "exfat", "jfs",  "bcachefs" };
+	char *rest;
+
+	if (strpbrk(path, " \t\n\\")) /* which are written in another way there */
+		return false;
+	for (char *line = strtok_r(mounts, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		const char *behind = strstr(line, " - ");
+		char point[PATH_MAX], type[32];
+		bool is_known = false;
+		size_t n;
+
+		if (!behind || sscanf(line, "%*d %*d %*s %*s %4095s", point) != 1 ||
+		    sscanf(behind, " - %31s", type) != 1)
+			return false;
+		n = strcmp(point, "/") == 0 ? 0 : strlen(point);
+		if (strncmp(path, point, n) != 0 || (path[n] && path[n] != '/'))
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+			is_known |= strcmp(type, types[i]) == 0;
+		if (!is_known)
+			return false;
+	}
+	return true;
+}
 
 static void add_if_full(struct buf *out, const char *path)
 {
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
+	CLEANUP(buf_release) struct buf mounts = BUF_INIT;
+	CLEANUP(close_fd) int fd = -1;
 	struct statvfs fs;
 
-	if (!path || path[0] != '/' || statvfs(path, &fs) < 0 || fs.f_blocks == 0 ||
-	    (fs.f_flag & ST_RDONLY))
+	if (!path || path[0] != '/' ||
+	    io_read_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_BYTES, &mounts) < 0 ||
+	    !is_local(mounts.data, path))
+		return;
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	if (fd < 0 || fstatvfs(fd, &fs) < 0 || fs.f_blocks == 0 || (fs.f_flag & ST_RDONLY))
 		return;
 	if ((uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize < FULL_BYTES)
-		buf_printf(out, "; the disk of %s is full", path);
+		buf_printf(out, "%sthe disk of %s is full", out->len > 0 ? "; " : "", path);
 	else if (fs.f_files > 0 && fs.f_favail == 0)
-		buf_printf(out, "; the disk of %s has no inode left", path);
+		buf_printf(out, "%sthe disk of %s has no inode left", out->len > 0 ? "; " : "",
+			   path);
 }
 
 /* Where a command most likely writes: its directory, and that of temporary files. */
-struct disks {
-	const char *workdir, *temporary;
-};
-
-/* In a child: a server that is gone does not answer. */
-static void look_at_disks(const void *ctx, int fd)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct disks *disks = ctx;
-
-	add_if_full(&text, disks->workdir);
-	add_if_full(&text, disks->temporary);
-	io_write_all(fd, text.data, text.len < DISK_TEXT_BYTES ? text.len : DISK_TEXT_BYTES - 1);
-}
-
 static void add_full_disks(struct run *run, struct buf *why)
 {
 	const struct sheet_record *sheet = runner_current_sheet(run->runner);
-	struct disks disks = { run->attempt->workdir, getenv("TMPDIR") };
-	const struct child_question question = { look_at_disks, &disks, -1, DISK_PATIENCE_MS };
-	char text[DISK_TEXT_BYTES];
-	pid_t left = 0;
-	ssize_t n;
+	const char *workdir = run->attempt->workdir, *temporary = getenv("TMPDIR");
 
 	for (size_t i = 0; sheet && i < run->options->spec->n_sheets; i++) {
 		const struct sheet_spec *spec = &run->options->spec->sheets[i];
@@ -290,20 +315,13 @@ static void add_full_disks(struct run *run, struct buf *why)
 		if (spec->num != sheet->num)
 			continue;
 		if (spec->workdir)
-			disks.workdir = spec->workdir;
+			workdir = spec->workdir;
 		for (size_t k = 0; k < spec->n_env; k++)
 			if (strcmp(spec->env[k].name, "TMPDIR") == 0)
-				disks.temporary = spec->env[k].value;
+				temporary = spec->env[k].value;
 	}
-	if (!disks.temporary || !disks.temporary[0])
-		disks.temporary = "/tmp";
-	n = child_ask(&question, text, sizeof(text) - 1, &left);
-	if (left > 0)
-		(void)membership_add_stranger(run->members, left);
-	if (n > 2) {
-		text[n] = '\0';
-		buf_add_str(why, why->len > 0 ? text : text + 2);
-	}
+	add_if_full(why, workdir);
+	add_if_full(why, temporary && temporary[0] ? temporary : "/tmp");
 }
 
 /* ---- who sent it ---- */

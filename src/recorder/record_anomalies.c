@@ -91,7 +91,7 @@ static void keep_trace(struct run *run, bool has_ended)
 static bool find_evidence(struct run *run, const struct detect_change *change,
 			  struct anomaly_evidence *ret)
 {
-	pid_t left = 0;
+	pid_t looker = 0;
 	const struct evidence_from from = {
 		.root_fd = run->root_fd,
 		.mask = run->options->mask,
@@ -99,7 +99,7 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 		.uid = geteuid(),
 		.state_dir = run->options->state_dir,
 		.trace_seconds = run->options->anomaly->evidence_trace_seconds,
-		.left = &left,
+		.looked = &looker,
 	};
 	struct evidence_trace *trace = &run->watching.trace;
 	const struct config_anomaly *config = run->options->anomaly;
@@ -108,8 +108,8 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 	if (change->change != EPISODE_BEGAN)
 		return false;
 	has_evidence = evidence_gather(&from, change->episode, ret);
-	if (left > 0)
-		(void)membership_add_stranger(run->members, left);
+	if (looker > 0)
+		(void)membership_add_stranger(run->members, looker);
 	if (change->episode->worst.job_id &&
 	    closer_begin(&run->watching.closer, config, run->attempt->id, clock_boot_ns())) {
 		ret->fast_interval_seconds = config->evidence_interval_seconds;

@@ -61,17 +61,16 @@ static ssize_t take(int fd, char *answer, size_t size, int patience_ms)
 	return n > 0 ? (ssize_t)n : -ENODATA;
 }
 
-ssize_t child_ask(const struct child_question *q, void *answer, size_t size, pid_t *ret_left)
+ssize_t child_ask(const struct child_question *q, void *answer, size_t size, pid_t *ret_pid)
 {
 	CLEANUP(close_fd) int ours = -1, theirs = -1, pidfd = -1;
 	struct pollfd child_ends;
-	siginfo_t end = { 0 };
 	int fds[2];
 	ssize_t r;
 	pid_t pid;
 
-	if (ret_left)
-		*ret_left = 0;
+	if (ret_pid)
+		*ret_pid = 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
 	ours = fds[0];
@@ -82,20 +81,17 @@ ssize_t child_ask(const struct child_question *q, void *answer, size_t size, pid
 	if (pid == 0)
 		be_child(q, theirs);
 	close_fd(&theirs);
+	if (ret_pid)
+		*ret_pid = pid;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd < 0) {
-		if (ret_left)
-			*ret_left = pid;
+	if (pidfd < 0)
 		return -errno; /* it sees our end close, and ends */
-	}
 	r = send(ours, "", 1, MSG_NOSIGNAL) == 1 ? take(ours, answer, size, q->patience_ms)
 						 : -ENODATA;
 	/* Also one that is stopped. What no signal ends is waited for with others of ours. */
 	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 	child_ends = (struct pollfd){ .fd = pidfd, .events = POLLIN };
 	poll(&child_ends, 1, END_MS);
-	if ((waitid(P_PIDFD, (id_t)pidfd, &end, WEXITED | WNOHANG) < 0 || end.si_pid == 0) &&
-	    ret_left)
-		*ret_left = pid;
+	waitid(P_PIDFD, (id_t)pidfd, NULL, WEXITED | WNOHANG);
 	return r;
 }

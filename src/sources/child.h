@@ -26,7 +26,7 @@ struct child_question {
 /*
  * Fills answer with at most size bytes, until the child closes the file. Returns how many;
  * -ETIMEDOUT: it is not all there in time; -ENODATA: there is none; -EMFILE, -EAGAIN…: there was no
- * child. *ret_left (may be NULL): a child that no signal has ended yet, which is waited for as
- * other children of ours are; 0. On any thread.
+ * child. *ret_pid (may be NULL): the child, or 0, for a caller who follows processes: it is of no
+ * job. As a rule it was waited for; one that no signal has ended yet is left. On any thread.
  */
-ssize_t child_ask(const struct child_question *q, void *answer, size_t size, pid_t *ret_left);
+ssize_t child_ask(const struct child_question *q, void *answer, size_t size, pid_t *ret_pid);

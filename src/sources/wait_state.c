@@ -777,11 +777,11 @@ static void look_at_all(const void *ctx, int fd)
 }
 
 size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
-			  const struct mask *mask, struct wait_state *ret, pid_t *ret_left)
+			  const struct mask *mask, struct wait_state *ret, pid_t *ret_pid)
 {
 	const struct wait_question waits = { keys, n, mask, ret };
 	const struct child_question question = { look_at_all, &waits, root_fd, PATIENCE_MS };
-	ssize_t bytes = n == 0 ? 0 : child_ask(&question, ret, n * sizeof(*ret), ret_left);
+	ssize_t bytes = n == 0 ? 0 : child_ask(&question, ret, n * sizeof(*ret), ret_pid);
 
 	/* In part it is of no use: the one that explains may be missing. */
 	return bytes > 0 && (size_t)bytes % sizeof(*ret) == 0 ? (size_t)bytes / sizeof(*ret) : 0;

@@ -66,10 +66,10 @@ const char *wait_kind_name(enum wait_kind kind);
  * The states of these processes, and of pipes between them the processes at the other end. Those
  * that are gone, or are others by now, are left out. Returns how many ret has, at most n; 0 also
  * where it takes longer than a second. A child does it, as memory of a process and files on a
- * server that is gone may hang who reads them: *ret_left as of child_ask().
+ * server that is gone may hang who reads them: *ret_pid as of child_ask().
  */
 size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
-			  const struct mask *mask, struct wait_state *ret, pid_t *ret_left);
+			  const struct mask *mask, struct wait_state *ret, pid_t *ret_pid);
 
 /* Of processes of one tree the one that explains best why the tree is not done; NULL: n is 0. */
 const struct wait_state *wait_state_pick(const struct wait_state *states, size_t n);
