@@ -205,7 +205,7 @@ static int preview(const struct paths *paths, const struct retention_policy *pol
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	int r = cli_open_store(paths, STORE_WRITE, &store, err);
+	int r = cli_open_store(paths, STORE_READ, &store, err);
 
 	return r < 0 ? r
 		     : store_preview_retention(store, policy, clock_wall_ns(), &clock, ret, err);

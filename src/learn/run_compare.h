@@ -45,7 +45,7 @@ void diff_release(struct diff *d);
 
 /*
  * How many rows at most would be more than usual, on average, if these two runs were like the
- * others, and how many less: each row is judged by itself.
+ * others. It counts one side, and as many would be less: each row is judged by itself.
  */
 double diff_expected_by_chance(const struct diff *d);
 

@@ -146,7 +146,7 @@ struct standing_value {
 	size_t n_below, n_above;  /* of these have less, and more, by 1 % and 50 ms or 1 MB */
 	int side;		  /* 1: more than usual, or than any; -1: less; 0: as usual, or it
 				     cannot be judged */
-	bool is_unusual;	  /* and at most 1 in 20 would be, were it like them */
+	bool is_unusual; /* and at most 1 of 20 such runs would be this far out on this side */
 };
 
 struct standing {

@@ -187,7 +187,8 @@ void recorded_hide_host(struct episode *e);
  * nothing to do with rank 3 of another.
  *
  * "srun proctor run --job X" makes each rank an attempt of its own. These are joined: attempts of
- * the job and user that ran at the same time, each with one other rank of as many.
+ * the job and user that ran at the same time in the same boot of one host, each with one other
+ * rank of as many.
  */
 
 /* One rank at one tick. */

@@ -46,7 +46,11 @@ static int find_only_rank(const struct attempt *a, int *ret_rank)
 	return world_size > 1 ? world_size : 0;
 }
 
-/* Of two that have one rank the record cannot tell which belongs to this launch: none is joined. */
+/*
+ * The ranks have the clock of the asked attempt, so an attempt of another boot is none of them,
+ * even of the same host. Of two that have one rank the record cannot tell which belongs to this
+ * launch: none is joined.
+ */
 static int join_others(struct store *store, struct recorded_ranks *r, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
@@ -55,7 +59,7 @@ static int join_others(struct store *store, struct recorded_ranks *r, struct err
 	const struct attempt_filter filter = { .job_id = a->job_id,
 					       .since_wall_ns = a->started_wall_ns,
 					       .uid = &a->uid };
-	int rank, world_size = find_only_rank(a, &rank);
+	int rank, world_size = a->boot_id[0] ? find_only_rank(a, &rank) : 0;
 	int result = world_size ? store_list_attempts(store, &filter, &list, err) : 0;
 	bool is_clear = true;
 
@@ -71,7 +75,8 @@ static int join_others(struct store *store, struct recorded_ranks *r, struct err
 			continue;
 		attempt_init(b);
 		result = store_read_attempt(store, a->job_id, num, b, err);
-		if (result < 0 || find_only_rank(b, &rank) != world_size) {
+		if (result < 0 || strcmp(b->boot_id, a->boot_id) != 0 ||
+		    find_only_rank(b, &rank) != world_size) {
 			attempt_release(b);
 			continue;
 		}

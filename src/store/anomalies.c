@@ -107,9 +107,9 @@ static int find_known(struct store *store, int64_t attempt_id, const struct epis
 	pattern = query_read_text(&q);
 	snprintf(ret->pattern, sizeof(ret->pattern), "%s", pattern ? pattern : "");
 	episode_init(&ret->row);
-	r = query_read_columns(&q, &episode_columns, &ret->row, &ret->arena, err);
-	if (r < 0 && r != -EBADMSG) /* what makes no sense is as good as nothing */
-		return r;
+	r = query_read_columns(&q, &episode_columns, &ret->row, &ret->arena, NULL);
+	if (r < 0 && r != -EBADMSG) /* a damaged column is as good as none, and the rest counts */
+		return store_no_memory(store, err);
 	read_pid(&ret->row);
 	ret->has_end = u64_known(ret->row.ended_wall_ns);
 	ret->is_shared = strcmp(ret->row.name, e->name) != 0;

@@ -70,7 +70,6 @@ struct store {
 	struct log_decoder decoders[LOG_DECODERS]; /* of logs that this handle has ingested last */
 	size_t next_decoder;			   /* which gives way to the next */
 	int ingest_error;	 /* of store_open(): why not all logs are ingested; 0: they are */
-	struct map user_bytes;	 /* about, as retention counts them */
 	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };
 

@@ -304,16 +304,18 @@ int query_read_pack(struct query *q, int64_t key, struct buf *ret, struct err *e
 int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		       struct arena *arena, struct err *err)
 {
+	const char *damaged = NULL;
+
 	for (size_t i = 0; i < columns->n; i++) {
 		const struct column *c = &columns->items[i];
 		int r = c->name ? column_read(c, q->stmt, q->next++, to, arena) : 0;
 
 		if (r == -EBADMSG)
-			return store_damaged(q->store, c->name, err);
-		if (r < 0)
+			damaged = damaged ? damaged : c->name;
+		else if (r < 0)
 			return store_no_memory(q->store, err);
 	}
-	return 0;
+	return damaged ? store_damaged(q->store, damaged, err) : 0;
 }
 
 int query_run(struct query *q, struct err *err)

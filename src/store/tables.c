@@ -264,6 +264,9 @@ struct statement_row {
 /* No fold lasts longer: 120 ticks of which none lies an hour behind the one before. */
 #define FOLD_MAX_NS "432000000000000"
 
+/* How many, and about how many bytes. */
+#define COUNT_AND_SIZE(bytes) "SELECT count(*), sum(" bytes ") FROM "
+
 /* A slice of what is to go; which may order them. */
 #define DELETE_SOME(table, which) \
 	"DELETE FROM " table " WHERE id IN (SELECT id FROM " table " WHERE " which " LIMIT ?2)"

@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -767,6 +769,55 @@ static void test_too_many_folders(void **state)
 	intake_release(&in);
 }
 
+/* The walk that the program makes; of the folder named "bad" it fails in one of two ways. */
+static enum { WALK_IS_WHOLE, WALK_BREAKS_OFF, WALK_HAS_AN_ERROR } walk;
+
+FTSENT *fts_read(FTS *tree)
+{
+	FTSENT *(*real)(FTS *) = (FTSENT * (*)(FTS *)) dlsym(RTLD_NEXT, "fts64_read");
+	FTSENT *entry;
+
+	assert_non_null(real);
+	entry = real(tree);
+	if (!entry || walk == WALK_IS_WHOLE || strcmp(entry->fts_name, "bad") != 0)
+		return entry;
+	errno = EIO;
+	if (walk == WALK_BREAKS_OFF)
+		return NULL;
+	entry->fts_info = FTS_ERR;
+	entry->fts_errno = EIO;
+	return entry;
+}
+
+/* Files that could not be read are not left out in silence. */
+static void test_a_walk_that_fails(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT;
+	char home[sizeof(folder)], path[160];
+	struct seen seen;
+
+	(void)state;
+	memcpy(home, folder, sizeof(home));
+	snprintf(path, sizeof(path), "%s/walk", home);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(folder, sizeof(folder), "%.80s/walk", home);
+	add_lines(&lines, N);
+	telemetry_free(read_bytes("a.jsonl", lines.data, lines.len, &seen));
+	snprintf(path, sizeof(path), "%.80s/walk/bad", home);
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (walk = WALK_IS_WHOLE; walk <= WALK_HAS_AN_ERROR; walk++) {
+		struct err err = ERR_INIT;
+		struct intake in;
+
+		intake_init(&in, NULL, NULL, NULL);
+		assert_int_equal(intake_read(&in, folder, &err), walk ? -EIO : 0);
+		assert_true(walk == WALK_IS_WHOLE || strstr(err.text, "cannot read the folder"));
+		intake_release(&in);
+	}
+	walk = WALK_IS_WHOLE;
+	memcpy(folder, home, sizeof(folder));
+}
+
 static void test_nothing(void **state)
 {
 	struct err err = ERR_INIT;
@@ -827,6 +878,7 @@ int main(void)
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_too_many_folders),
+		cmocka_unit_test(test_a_walk_that_fails),
 		cmocka_unit_test(test_nothing),
 	};
 

@@ -175,7 +175,9 @@ static void test_gpu_memory_counts_from_its_first_use(void **state)
 
 /* ---- "srun proctor run --job j": an attempt for each rank, at the same time ---- */
 
-static void record_apart(struct store *store, const int ranks[], size_t n)
+/* boot_ids[i] NULL: that of the other attempts. */
+static void record_in_boots(struct store *store, const int ranks[], const char *const boot_ids[],
+			    size_t n)
 {
 	struct attempt attempts[WORLD + 1];
 	CLEANUP(snapshot_release) struct snapshot snap;
@@ -184,6 +186,9 @@ static void record_apart(struct store *store, const int ranks[], size_t n)
 	snapshot_init(&snap);
 	for (size_t i = 0; i < n; i++) {
 		attempts[i] = make_attempt("j");
+		if (boot_ids[i])
+			snprintf(attempts[i].boot_id, sizeof(attempts[i].boot_id), "%s",
+				 boot_ids[i]);
 		must(store_begin_attempt(store, &attempts[i], &err), &err);
 	}
 	for (unsigned k = 0; k < N_TICKS; k++)
@@ -198,6 +203,13 @@ static void record_apart(struct store *store, const int ranks[], size_t n)
 		}
 	for (size_t i = 0; i < n; i++)
 		attempt_release(&attempts[i]);
+}
+
+static void record_apart(struct store *store, const int ranks[], size_t n)
+{
+	static const char *const boot_ids[WORLD + 1];
+
+	record_in_boots(store, ranks, boot_ids, n);
 }
 
 static void test_ranks_with_a_runner_each_are_of_one_job(void **state)
@@ -237,6 +249,47 @@ static void test_of_two_launches_at_once_none_is_joined(void **state)
 	assert_int_equal(ranks.n_ranks, 1);
 	assert_int_equal(ranks.ranks[0].rank, 0);
 	assert_int_equal(ranks.ranks[0].n, N_TICKS);
+}
+
+/* They have clocks of their own: only the ranks of the boot that is asked about are compared. */
+static void test_ranks_of_two_boots_are_apart(void **state)
+{
+	static const char *const boots[] = { "11111111-0000-4000-8000-123456789abc", NULL, NULL };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(recorded_ranks_release) struct recorded_ranks first = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read, other;
+	struct err err = ERR_INIT;
+
+	record_in_boots(store, (const int[]){ 0, 2, 1 }, boots, WORLD);
+	read = must_read(store);
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, 2);
+	assert_int_equal(ranks.ranks[0].rank, 1);
+	assert_int_equal(ranks.ranks[1].rank, 2);
+	must(store_read_attempt(store, "j", 1, &other, &err), &err);
+	must(recorded_ranks_read(store, &other, &first, &err), &err);
+	assert_int_equal(first.n_ranks, 1);
+	assert_int_equal(first.ranks[0].rank, 0);
+}
+
+/* Two without a boot may be of two hosts. */
+static void test_ranks_of_unknown_boots_are_apart(void **state)
+{
+	static const char *const boots[] = { "", "", "" };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct err err = ERR_INIT;
+
+	record_in_boots(store, (const int[]){ 0, 2, 1 }, boots, WORLD);
+	read = must_read(store);
+	assert_string_equal(read.boot_id, "");
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, 1);
+	assert_int_equal(ranks.ranks[0].rank, 1);
 }
 
 /* ---- starts ---- */
@@ -658,6 +711,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gpu_memory_counts_from_its_first_use,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_ranks_with_a_runner_each_are_of_one_job,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_ranks_of_two_boots_are_apart, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_ranks_of_unknown_boots_are_apart,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_of_two_launches_at_once_none_is_joined,
 						fixture_setup, fixture_teardown),

@@ -263,6 +263,41 @@ static void test_the_worst_of_two_stays(void **state)
 	assert_int_equal(h.last.peak_wall_ns, START + 3 * SECOND);
 }
 
+/* A damaged row is still one: its end, and that it blames no process, stay. */
+static void assert_damaged_row_stays(struct fixture *f, const char *damage)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode mine, others;
+
+	make_episode(&mine, 42, START);
+	make_episode(&others, 42, START + SECOND);
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	end_as(store, a.id, &mine, START + 4 * SECOND, "it was clear for long enough");
+	raw_sql(f->db, damage);
+	end_as(store, a.id, &others, START + 9 * SECOND, "the process ended");
+	assert_int_equal(raw_sql(f->db, "SELECT ended_wall_ns FROM anomalies"), START + 4 * SECOND);
+	make_explosion(&mine, 0, "", START);
+	make_explosion(&others, 43, "sh", START + SECOND);
+	others.worst.severity = SEVERITY_HIGH;
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	raw_sql(f->db, damage);
+	put(store, a.id, &others, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 2);
+	assert_int_equal(raw_sql(f->db, "SELECT pid FROM anomalies WHERE id = 2"), 43);
+	assert_int_equal(raw_sql(f->db, "SELECT start_ticks FROM anomalies WHERE id = 2"), 77);
+}
+
+static void test_a_row_of_no_type_stays(void **state)
+{
+	assert_damaged_row_stays(*state, "UPDATE anomalies SET type = 'nonsense'");
+}
+
+static void test_a_row_of_no_severity_stays(void **state)
+{
+	assert_damaged_row_stays(*state, "UPDATE anomalies SET severity = 'nonsense'");
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -276,6 +311,8 @@ int main(void)
 		STORE_TEST(test_what_came_back_ends_later),
 		STORE_TEST(test_evidence_is_of_the_culprit),
 		STORE_TEST(test_the_worst_of_two_stays),
+		STORE_TEST(test_a_row_of_no_type_stays),
+		STORE_TEST(test_a_row_of_no_severity_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

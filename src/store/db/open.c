@@ -518,7 +518,6 @@ struct store *store_close(struct store *store)
 	for (size_t i = 0; i < LOG_DECODERS; i++)
 		tick_decoder_free(store->decoders[i].ticks);
 	map_release(&store->phase_counts);
-	map_release(&store->user_bytes);
 	damages_release(&store->damages);
 	free(store->path);
 	free(store);

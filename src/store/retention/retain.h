@@ -62,8 +62,6 @@ struct old_rows {
 	int64_t batch;	   /* so many at once */
 	const char *gone;  /* the key of meta that says up to when they are gone; NULL: none does */
 	size_t n_dropped;  /* in struct retention_result */
-	enum statement of_attempt; /* deletes ?2 of the attempt ?1, for room alone; 0: none does */
-	const char *what;	   /* which are then unknown of it */
 };
 int retain_drop_rows(struct slice *slice, const struct old_rows *rows, int64_t before,
 		     struct err *err);
@@ -74,8 +72,5 @@ drop_fn retain_drop_curves;
 
 /* For room: what age removes, of any age, as long as there is too little. */
 int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, struct err *err);
-stage_fn room_begin, room_logs, room_user, room_count_events, room_many_events, room_user_samples,
-	room_phases, room_processes, room_attempts, room_end;
-
-/* 1: there are too many bytes. */
-int lacks_room(const struct slice *slice, struct err *err);
+stage_fn room_begin, room_logs, room_count_events, room_many_events, room_phases, room_processes,
+	room_attempts, room_end;

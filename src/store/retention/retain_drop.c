@@ -11,16 +11,11 @@
 #include "store/handle.h"
 #include "store/retention/retain.h"
 
-static uint64_t *dropped(struct slice *slice, const struct old_rows *rows)
-{
-	return (uint64_t *)((char *)&slice->run->result + rows->n_dropped);
-}
-
 /* Again and again, until none is left. */
 int retain_drop_rows(struct slice *slice, const struct old_rows *rows, int64_t before,
 		     struct err *err)
 {
-	uint64_t *n_dropped = dropped(slice, rows);
+	uint64_t *n_dropped = (uint64_t *)((char *)&slice->run->result + rows->n_dropped);
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(slice->store, rows->id, &q, err);
 
@@ -89,8 +84,7 @@ static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, s
 	struct store *store = slice->store;
 	int64_t attempt, fold, last_ns;
 	bool has_end; /* the attempt's account tells the peaks */
-	int r = query_first(store, STATEMENT_OLDEST_POINTS, &oldest, err, cutoff_ns,
-			    slice->run->user);
+	int r = query_first(store, STATEMENT_OLDEST_POINTS, &oldest, err, cutoff_ns);
 
 	if (r <= 0)
 		return r;
@@ -191,7 +185,8 @@ int room_logs(struct slice *slice, struct err *err)
 	return r;
 }
 
-int lacks_room(const struct slice *slice, struct err *err)
+/* 1: there are too many bytes. */
+static int lacks_room(const struct slice *slice, struct err *err)
 {
 	uint64_t used = 0;
 	int r = u64_known(slice->run->target_bytes) ? space_read(slice->store, NULL, &used, err)
@@ -200,143 +195,11 @@ int lacks_room(const struct slice *slice, struct err *err)
 	return r < 0 ? r : u64_known(slice->run->target_bytes) && used > slice->run->target_bytes;
 }
 
-/* ---- attempts ---- */
-
-/* 1: the next attempt behind after_attempt; without those that run: that is over for certain, and
- * not the newest. 0: none. */
-static int next_attempt(struct slice *slice, bool with_running, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	bool may_run = true;
-	int r = query_ask(slice->store, STATEMENT_NEXT_ATTEMPT, &q, err, slice->run->after_attempt,
-			  slice->run->user, with_running);
-
-	if (r < 0)
-		return r;
-	while (may_run && (r = query_step(&q, err)) > 0) {
-		*ret = query_read_i64(&q);
-		r = with_running ? 0 : attempt_may_run(slice->store, *ret, &may_run, err);
-		may_run &= !with_running;
-		if (r < 0)
-			return r;
-		if (may_run)
-			slice->run->after_attempt = *ret;
-	}
-	return may_run ? r : 1;
-}
-
-/* Some rows of an attempt; 1: there may be more. The report says why they are missing. */
-static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, const char *what,
-		     uint64_t *n_dropped, struct err *err)
-{
-	int n, r = query_exec(slice->store, id, err, attempt, slice_batch(slice, BATCH_ROWS));
-
-	if (r < 0)
-		return r;
-	n = sqlite3_changes(slice->store->db);
-	*n_dropped += (uint64_t)n;
-	if (n == 0)
-		return 0;
-	r = query_put(slice->store, STATEMENT_NOTE_UNKNOWN, err, V_I64(attempt), V_TEXT(what),
-		      V_TEXT("their rows were removed to keep the database below max_bytes"));
-	return r < 0 ? r : 1;
-}
-
-/* By now it has no more than its row and those of its sheets, ranks and notes. */
-static int drop_attempt(struct slice *slice, int64_t attempt, uint64_t *n_dropped, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t job;
-	int r = query_first(slice->store, STATEMENT_DROP_ATTEMPT, &q, err, attempt);
-
-	if (r <= 0)
-		return r;
-	job = query_read_i64(&q);
-	r = query_run(&q, err);
-	++*n_dropped;
-	return r < 0 ? r : query_exec(slice->store, STATEMENT_DROP_JOB, err, job);
-}
-
-/*
- * Of each such attempt, while there is too little room: rows (what), or all that it has (NULL), by
- * the statement.
- */
-static int each_attempt(struct slice *slice, enum statement id, const char *what, bool with_running,
-			uint64_t *n_dropped, struct err *err)
-{
-	int64_t attempt = 0;
-	int r;
-
-	while ((r = lacks_room(slice, err)) > 0) {
-		r = slice_goes_on(slice, err);
-		if (r <= 0)
-			return r < 0 ? r : 1;
-		r = next_attempt(slice, with_running, &attempt, err);
-		if (r == 0)
-			break;
-		if (r > 0)
-			r = what ? drop_rows(slice, id, attempt, what, n_dropped, err)
-				 : drop_attempt(slice, attempt, n_dropped, err);
-		if (r < 0)
-			return r;
-		if (r == 0)
-			slice->run->after_attempt = attempt;
-	}
-	if (r == 0)
-		slice->run->after_attempt = 0; /* where the next stage begins */
-	return r;
-}
-
-/* ---- stages ---- */
-
-/*
- * One user may fill a database of many. So as long as there is too little room, the records of the
- * one who has the most go before those of any other.
- */
-int room_user(struct slice *slice, struct err *err)
-{
-	struct store *store = slice->store;
-	struct retention *run = slice->run;
-	int64_t has_users;
-	int r = lacks_room(slice, err);
-
-	if (r > 0 && run->after_attempt == 0) {
-		map_clear(&store->user_bytes);
-		r = query_read_number(store, STATEMENT_HAS_USERS, 0, &has_users, err);
-	}
-	if (r <= 0)
-		return r;
-	while ((r = slice_goes_on(slice, err)) > 0) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-		uint64_t uid, bytes = 0;
-
-		r = query_first(store, STATEMENT_SIZE_OF_ATTEMPT, &q, err, run->after_attempt);
-		run->after_attempt = r > 0 ? query_read_i64(&q) : 0;
-		if (r <= 0)
-			return r;
-		uid = (uint64_t)query_read_i64(&q);
-		map_get(&store->user_bytes, uid, &bytes);
-		bytes += (uint64_t)query_read_i64(&q);
-		if (map_put(&store->user_bytes, uid, bytes) < 0)
-			return store_no_memory(store, err);
-		if (bytes > run->user_bytes) {
-			run->user_bytes = bytes;
-			run->user = (int64_t)uid;
-		}
-	}
-	return r < 0 ? r : 1;
-}
-
 int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, struct err *err)
 {
-	int r;
+	int r = lacks_room(slice, err);
 
-	if (slice->run->user >= 0 && fn != retain_drop_curves)
-		return rows && rows->of_attempt ? each_attempt(slice, rows->of_attempt, rows->what,
-							       true, dropped(slice, rows), err)
-						: 0;
 	slice->run->after_attempt = 0; /* where the stages of attempts begin */
-	r = lacks_room(slice, err);
 	if (r <= 0)
 		return r;
 	slice->is_for_room = true;
@@ -394,30 +257,106 @@ int room_many_events(struct slice *slice, struct err *err)
 	return room_drop(slice, NULL, &retain_events, err);
 }
 
-/* Minutes would be of no user any more: none are made of them. */
-int room_user_samples(struct slice *slice, struct err *err)
+/* ---- attempts ---- */
+
+/* 1: the next attempt behind after_attempt that is over for certain. 0: none but the newest. */
+static int next_attempt(struct slice *slice, int64_t *ret, struct err *err)
 {
-	return slice->run->user < 0 ? 0
-				    : each_attempt(slice, STATEMENT_DROP_FOLD_OF_ATTEMPT, "samples",
-						   true, &slice->run->result.n_folds, err);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	bool may_run = true;
+	int r = query_ask(slice->store, STATEMENT_NEXT_ATTEMPT, &q, err, slice->run->after_attempt);
+
+	if (r < 0)
+		return r;
+	while (may_run && (r = query_step(&q, err)) > 0) {
+		*ret = query_read_i64(&q);
+		r = attempt_may_run(slice->store, *ret, &may_run, err);
+		if (r < 0)
+			return r;
+		if (may_run)
+			slice->run->after_attempt = *ret;
+	}
+	return may_run ? r : 1;
+}
+
+/* Some rows of an attempt; 1: there may be more. The report says why they are missing. */
+static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, const char *what,
+		     uint64_t *n_dropped, struct err *err)
+{
+	int n, r = query_exec(slice->store, id, err, attempt, slice_batch(slice, BATCH_ROWS));
+
+	if (r < 0)
+		return r;
+	n = sqlite3_changes(slice->store->db);
+	*n_dropped += (uint64_t)n;
+	if (n == 0)
+		return 0;
+	r = query_put(slice->store, STATEMENT_NOTE_UNKNOWN, err, V_I64(attempt), V_TEXT(what),
+		      V_TEXT("their rows were removed to keep the database below max_bytes"));
+	return r < 0 ? r : 1;
+}
+
+/* By now it has no more than its row and those of its sheets, ranks and notes. */
+static int drop_attempt(struct slice *slice, int64_t attempt, uint64_t *n_dropped, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t job;
+	int r = query_first(slice->store, STATEMENT_DROP_ATTEMPT, &q, err, attempt);
+
+	if (r <= 0)
+		return r;
+	job = query_read_i64(&q);
+	r = query_run(&q, err);
+	++*n_dropped;
+	return r < 0 ? r : query_exec(slice->store, STATEMENT_DROP_JOB, err, job);
+}
+
+/*
+ * Of each such attempt, while there is too little room: rows (what), or all that it has (NULL), by
+ * the statement.
+ */
+static int each_attempt(struct slice *slice, enum statement id, const char *what,
+			uint64_t *n_dropped, struct err *err)
+{
+	int64_t attempt = 0;
+	int r;
+
+	while ((r = lacks_room(slice, err)) > 0) {
+		r = slice_goes_on(slice, err);
+		if (r <= 0)
+			return r < 0 ? r : 1;
+		r = next_attempt(slice, &attempt, err);
+		if (r == 0)
+			break;
+		if (r > 0)
+			r = what ? drop_rows(slice, id, attempt, what, n_dropped, err)
+				 : drop_attempt(slice, attempt, n_dropped, err);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			slice->run->after_attempt = attempt;
+	}
+	if (r == 0)
+		slice->run->after_attempt = 0; /* where the next stage begins */
+	return r;
 }
 
 int room_phases(struct slice *slice, struct err *err)
 {
-	return each_attempt(slice, STATEMENT_DROP_PHASES, "phases", false,
-			    &slice->run->result.n_phases, err);
+	return each_attempt(slice, STATEMENT_DROP_PHASES, "phases", &slice->run->result.n_phases,
+			    err);
 }
 
 int room_processes(struct slice *slice, struct err *err)
 {
-	return each_attempt(slice, STATEMENT_DROP_PROCESSES, "processes", false,
+	return each_attempt(slice, STATEMENT_DROP_PROCESSES, "processes",
 			    &slice->run->result.n_processes, err);
 }
 
 int room_attempts(struct slice *slice, struct err *err)
 {
-	return each_attempt(slice, STATEMENT_DROP_ATTEMPT, NULL, false,
-			    &slice->run->result.n_attempts, err);
+	return each_attempt(slice, STATEMENT_DROP_ATTEMPT, NULL, &slice->run->result.n_attempts,
+			    err);
 }
 
 /* As it is now: what was beside the database may have become shorter, or longer. */

@@ -378,21 +378,17 @@ static int note_done(struct slice *slice, struct err *err)
 	return r;
 }
 
-#define ROWS(id_, batch_, gone_, member_, ...)                                       \
-	{                                                                            \
-		.id = STATEMENT_##id_, .batch = batch_, .gone = gone_,               \
-		.n_dropped = offsetof(struct retention_result, member_), __VA_ARGS__ \
+#define ROWS(id_, batch_, gone_, member_)                                                  \
+	{                                                                                  \
+		STATEMENT_##id_, batch_, gone_, offsetof(struct retention_result, member_) \
 	}
 static const struct old_rows minutes = ROWS(DROP_ROLLUPS, BATCH_ROWS, NULL, n_minutes);
-const struct old_rows retain_events =
-	ROWS(DROP_EVENTS, BATCH_ROWS, META_EVENTS_GONE, n_events,
-	     .of_attempt = STATEMENT_DROP_EVENTS_OF_ATTEMPT, .what = "events");
+const struct old_rows retain_events = ROWS(DROP_EVENTS, BATCH_ROWS, META_EVENTS_GONE, n_events);
 static const struct old_rows anomalies =
 	ROWS(DROP_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies);
 /* For room, of those that are over only; the seconds of others, up to 20 KB each, go alone. */
 static const struct old_rows over_anomalies =
-	ROWS(DROP_OVER_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies,
-	     .of_attempt = STATEMENT_DROP_ANOMALIES_OF_ATTEMPT, .what = "anomalies");
+	ROWS(DROP_OVER_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies);
 static const struct old_rows seconds = ROWS(DROP_SECONDS, 10, NULL, n_seconds);
 static const struct old_rows daemons = ROWS(DROP_DAEMONS, BATCH_ROWS, NULL, n_daemons);
 
@@ -405,8 +401,6 @@ static int drop_boots(struct slice *slice, struct err *err)
 		       ? 0
 		       : query_run_alone(slice->store, STATEMENT_DROP_BOOTS, err);
 }
-
-static stage_fn room_again;
 
 /*
  * In this order: those that are not inside a transaction come first. A stage has a function of its
@@ -432,10 +426,8 @@ static const struct stage {
 	{ .rows = &daemons, .cutoff = events_cutoff },
 	{ .fn = room_begin },	     /* whether there is too little; if so until there is enough: */
 	{ .fn = room_logs },	     /* the oldest that were rotated */
-	{ .fn = room_user },	     /* of the user who has the most, where there are several: */
 	{ .fn = room_count_events }, /* how many there are, for the next one */
 	{ .fn = room_many_events },  /* the oldest, where most of it is events */
-	{ .fn = room_user_samples },
 	{ .drop = retain_roll },
 	{ .drop = retain_roll, .cutoff = full_cutoff }, /* what that has begun is ended */
 	{ .rows = &minutes },
@@ -446,31 +438,11 @@ static const struct stage {
 	{ .fn = room_phases }, /* of the oldest attempts that are over */
 	{ .fn = room_processes },
 	{ .fn = room_attempts },
-	{ .fn = room_again }, /* the same of all users */
 	{ .fn = drop_boots }, /* that nothing refers to any more */
 	{ .fn = room_end },   /* whether there is enough now */
 	{ .fn = give_back },  /* what is free, to the disk */
 	{ .fn = note_done },  /* when it was */
 };
-
-static unsigned find_stage(stage_fn *fn)
-{
-	unsigned i = 0;
-
-	while (stages[i].fn != fn)
-		i++;
-	return i;
-}
-
-static int room_again(struct slice *slice, struct err *err)
-{
-	int r = slice->run->user < 0 ? 0 : lacks_room(slice, err);
-
-	slice->run->user = -1;
-	if (r > 0) /* the stage behind it is next */
-		slice->run->stage = find_stage(room_user);
-	return r < 0 ? r : 0;
-}
 
 /* ---- slices ---- */
 
@@ -483,7 +455,6 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 	*run = (struct retention){
 		.after_recorder = INT64_MIN,
 		.after_event_ns = INT64_MIN,
-		.user = -1,
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
@@ -498,23 +469,18 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 	};
 }
 
-static int run_stage(struct slice *slice, const struct stage *stage, struct err *err)
-{
-	if (stage->fn)
-		return stage->fn(slice, err);
-	if (!stage->cutoff)
-		return room_drop(slice, stage->drop, stage->rows, err);
-	return stage->rows ? retain_drop_rows(slice, stage->rows, stage->cutoff(slice->run), err)
-			   : stage->drop(slice, stage->cutoff(slice->run), err);
-}
-
 /* Stage after stage of one kind, until the time is up. 1: it is. */
 static int run_stages(struct slice *slice, bool is_alone, struct err *err)
 {
 	struct retention *run = slice->run;
 
 	while (run->stage < ARRAY_SIZE(stages) && stages[run->stage].is_alone == is_alone) {
-		int r = run_stage(slice, &stages[run->stage], err);
+		const struct stage *stage = &stages[run->stage];
+		int r = stage->fn	 ? stage->fn(slice, err)
+			: !stage->cutoff ? room_drop(slice, stage->drop, stage->rows, err)
+			: stage->rows
+				? retain_drop_rows(slice, stage->rows, stage->cutoff(run), err)
+				: stage->drop(slice, stage->cutoff(run), err);
 
 		if (r != 0)
 			return r;
@@ -618,8 +584,9 @@ static int cut_short(struct store *store, struct retention *run, const struct er
 	if (run->is_cut_short || !u64_known(run->result.bytes_before) ||
 	    space_read(store, &run->result.bytes_after, NULL, NULL) < 0)
 		return full->code;
-	if (run->stage < find_stage(room_end))
-		run->stage = find_stage(room_end);
+	for (unsigned i = run->stage; i < ARRAY_SIZE(stages); i++)
+		if (stages[i].fn == room_end)
+			run->stage = i;
 	run->is_cut_short = true;
 	run->full = *full;
 	return 1;
@@ -704,26 +671,32 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
 
 /* ---- what it would do ---- */
 
-static int try_stages(struct slice *slice, struct retention_preview *ret, struct err *err)
+/* How many samples a chunk has stands at its beginning. */
+static int count_samples(struct store *store, int64_t cutoff_ns, struct retention_preview *ret,
+			 struct err *err)
 {
-	struct retention *run = slice->run;
-	uint64_t bytes_after = 0;
-	int r = 0;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	int r = t ? query_ask(store, STATEMENT_OLD_CHUNKS, &q, err, cutoff_ns)
+		  : store_no_memory(store, err);
 
-	for (run->stage = 0; r == 0 && stages[run->stage].fn != room_begin; run->stage++)
-		do
-			r = run_stage(slice, &stages[run->stage], err);
-		while (r > 0);
-	if (r == 0)
-		r = room_end(slice, err);
-	if (r == 0)
-		r = give_back(slice, err);
-	if (r == 0)
-		r = space_read(slice->store, &bytes_after, NULL, err);
-	ret->result = run->result;
-	ret->held_until_ns = run->held_until_ns;
-	ret->removable_bytes =
-		bytes_after < run->result.bytes_before ? run->result.bytes_before - bytes_after : 0;
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t id = query_read_i64(&q), process;
+		struct item_reader items;
+		const void *data;
+		size_t len;
+
+		ret->removable_bytes += (uint64_t)query_read_i64(&q);
+		r = query_read_pack(&q, id, &raw, err);
+		items = item_reader(&raw, id & CHUNK_PROCESS_MAX);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
+			r = table_read(data, len, CODEC_ROWS, 0, NULL, t) < 0 ? -EBADMSG : 0;
+			ret->result.n_samples += r == 0 ? t->n : 0;
+		}
+		ret->result.n_damaged += r == -EBADMSG;
+		r = r == -EBADMSG ? 0 : r;
+	}
 	return r;
 }
 
@@ -731,21 +704,48 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 			    uint64_t now_wall_ns, const struct retention_clock *clock,
 			    struct retention_preview *ret, struct err *err)
 {
+	struct retention run = { .policy = *policy, .now_wall_ns = now_wall_ns, .clock = *clock };
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	struct retention run;
-	struct slice slice = { .store = store, .run = &run, .deadline_ns = UINT64_MAX };
-	int r;
+	struct retention_preview p = { .result.bytes_after = U64_UNKNOWN };
+	/* Statements that count rows before ? and the bytes that they take, about. */
+	const struct {
+		enum statement id;
+		int64_t (*cutoff)(const struct retention *run);
+		uint64_t *ret_n;
+	} counted[] = {
+		{ STATEMENT_SIZE_OLD_FOLDS, full_cutoff, &p.result.n_folds },
+		{ STATEMENT_SIZE_OLD_ROLLUPS, retain_minutes_cutoff, &p.result.n_minutes },
+		{ STATEMENT_SIZE_OLD_POINTS, curves_cutoff, &p.result.n_curves },
+		{ STATEMENT_SIZE_OLD_EVENTS, events_cutoff, &p.result.n_events },
+		{ STATEMENT_SIZE_OLD_ANOMALIES, events_cutoff, &p.result.n_anomalies },
+	};
+	uint64_t used_bytes = 0;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
-	store_retain_begin(&run, policy, now_wall_ns, clock);
-	/* What is not committed does not come to the disk, which may be full. */
-	sqlite3_exec(store->db, "PRAGMA cache_spill = 0", NULL, NULL, NULL);
-	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	if (r == 0) {
-		store->is_batch = true; /* stages begin no transactions of their own */
-		r = try_stages(&slice, ret, err);
-		store->is_batch = false;
+	if (r == 0)
+		r = judge_clock(store, &run, false, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counted); i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_first(store, counted[i].id, &q, err, counted[i].cutoff(&run));
+		if (r <= 0)
+			return r;
+		*counted[i].ret_n = (uint64_t)query_read_i64(&q);
+		p.removable_bytes += (uint64_t)query_read_i64(&q);
+		r = 0;
 	}
-	txn_abort(&txn);
-	sqlite3_exec(store->db, "PRAGMA cache_spill = 1", NULL, NULL, NULL);
-	return r;
+	if (r == 0)
+		r = count_samples(store, full_cutoff(&run), &p, err);
+	if (r == 0)
+		r = space_read(store, &p.result.bytes_before, &used_bytes, err);
+	if (r < 0)
+		return r;
+	p.held_until_ns = run.held_until_ns;
+	p.result.beside_bytes = space_beside(store, policy);
+	p.result.wal_bytes = space_of_wal(store);
+	used_bytes += p.result.beside_bytes;
+	if (policy->max_bytes && used_bytes > policy->max_bytes + p.removable_bytes)
+		p.result.over_bytes = used_bytes - policy->max_bytes - p.removable_bytes;
+	*ret = p;
+	return 0;
 }

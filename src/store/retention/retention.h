@@ -89,10 +89,6 @@ struct retention {
 	unsigned stage;	    /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
-	/* whose records go first, as they have the most of all users; -1: anybody's; and about how
-	 * many bytes those are */
-	int64_t user;
-	uint64_t user_bytes;
 	int64_t after_attempt; /* those up to it have been looked at */
 	int64_t after_anomaly; /* the same, of those that began then: */
 	int64_t after_anomaly_ns;
@@ -164,14 +160,11 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
  */
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy);
 
-/*
- * What would be removed: it is done, in one transaction and in memory, and undone. Needs a store
- * that may be written, and keeps others from writing meanwhile.
- */
+/* What would be removed; writes nothing. */
 struct retention_preview {
 	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
 	struct retention_result result;
-	uint64_t removable_bytes; /* by which the database gets smaller */
+	uint64_t removable_bytes; /* that this takes, without the minutes that come of it */
 	uint64_t held_until_ns;	  /* as of a run with the same clock */
 };
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
