@@ -5,6 +5,7 @@ declare -gA _proctor_options=(
 		--report --sheet --syscalls"
 	[snapshot]="--all --json"
 	[jobs]="--all --json --limit --since"
+	[why]="--attempt --json"
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --minutes --pid --since --until"
 	[events]="--follow --job --json --since --until"
@@ -62,7 +63,8 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
 	elif [ "$1" = outcome ] && [ "$2" != outcome ]; then
 		compgen -W "success failure measured" -- "$3"
-	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ] || [ "$1" = stack ]; then
+	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ] || [ "$1" = stack ] ||
+		[ "$1" = why ]; then
 		_proctor_jobs "$3"
 	elif [ "$2" = trace ]; then
 		compgen -W "$(cd /proc && echo [0-9]*)" -- "$3"

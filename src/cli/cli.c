@@ -435,6 +435,19 @@ int cli_parse_int(const struct argp_state *state, const char *option, const char
 	return (int)value;
 }
 
+void cli_parse_subject(char **argv, const char *text, struct cli_subject *ret)
+{
+	const struct argp_state state = { .name = argv[0] };
+	const char *mark = strchr(text, '#');
+	size_t len = mark ? (size_t)(mark - text) : strlen(text);
+
+	if (len == 0 || len > JOB_ID_MAX)
+		cli_reject(argv, "'%s' is no job; \"proctor jobs\" lists them", text);
+	memcpy(ret->job_id, text, len);
+	if (mark)
+		ret->attempt_num = cli_parse_int(&state, "JOB#", mark + 1, 1, 1000000000);
+}
+
 int cli_print(const struct buf *out)
 {
 	int r = buf_error(out);

@@ -31,7 +31,7 @@ typedef int cli_verb(int argc, char **argv);
 cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, cli_top, cli_export,
 	cli_sql, cli_doctor, cli_gc, cli_start, cli_stop, cli_submit, cli_wait, cli_cancel,
 	cli_status, cli_config, cli_attach, cli_phase, cli_correlate, cli_patterns, cli_estimate,
-	cli_outcome, cli_stack, cli_diff, cli_detect, cli_anomalies, cli_trace, cli_ranks;
+	cli_outcome, cli_stack, cli_diff, cli_detect, cli_anomalies, cli_trace, cli_ranks, cli_why;
 
 /*
  * Rows of a table of options that only set a member of the parser's input. The type of the member
@@ -152,6 +152,21 @@ void cli_follow_daemon(struct paths *paths, int mode);
 int cli_open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		   struct err *err);
 
+/* An attempt (0: the latest) with all that a report has, and the store that it is from. */
+int cli_read_judged(const char *job_id, int attempt_num, struct store **ret_store,
+		    struct attempt *ret, struct err *err);
+
+struct look;
+struct wait_state;
+
+/*
+ * What each process of a running job does now, or of the tree of a process; *ret is the caller's,
+ * also after a failure. look is zero but for root_fd -1, and to be closed. -ESRCH: there is
+ * neither.
+ */
+int cli_read_waits(const char *word, struct look *look, struct wait_state **ret, size_t *ret_n,
+		   struct err *err);
+
 /* Asks the daemon. -ENOENT: none runs. ret may be NULL; its owner frees it. */
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
 void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
@@ -180,6 +195,13 @@ uint64_t cli_time_ago(double seconds);
 /* A whole number between min and max; cli_usage_error() otherwise. */
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,
 		  int max);
+
+/* "nightly", or "nightly#2" for its second attempt; cli_reject() for anything else. */
+struct cli_subject {
+	char job_id[JOB_ID_MAX + 1]; /* all 0 before */
+	int attempt_num;	     /* 0: the latest */
+};
+void cli_parse_subject(char **argv, const char *text, struct cli_subject *ret);
 
 /* Writes out to stdout; CLI_FAILED with a message if that fails (disk full, closed pipe). */
 int cli_print(const struct buf *out);

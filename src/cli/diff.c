@@ -8,15 +8,9 @@
 #include "cli/output.h"
 #include "query/query.h"
 
-/* "nightly", or "nightly#2" for its second attempt. */
-struct subject {
-	char job_id[JOB_ID_MAX + 1];
-	int attempt_num; /* 0: the latest */
-};
-
 struct diff_args {
 	const char *words[2];
-	struct subject subjects[2];
+	struct cli_subject subjects[2];
 	bool json;
 };
 
@@ -26,19 +20,6 @@ static const struct argp_option diff_options[] = {
 	CLI_WORD(diff_args, words[1], NULL),
 	{ 0 },
 };
-
-static void parse_subject(char **argv, const char *text, struct subject *ret)
-{
-	const struct argp_state state = { .name = argv[0] };
-	const char *mark = strchr(text, '#');
-	size_t len = mark ? (size_t)(mark - text) : strlen(text);
-
-	if (len == 0 || len > JOB_ID_MAX)
-		cli_reject(argv, "'%s' is no job; \"proctor jobs\" lists them", text);
-	memcpy(ret->job_id, text, len);
-	if (mark)
-		ret->attempt_num = cli_parse_int(&state, "JOB#", mark + 1, 1, 1000000000);
-}
 
 static const struct argp diff_argp = {
 	.options = diff_options,
@@ -66,7 +47,7 @@ static void compared_release(struct compared *c)
 	diff_release(&c->diff);
 }
 
-static int read_run(struct store *store, const struct subject *subject, struct compared *c,
+static int read_run(struct store *store, const struct cli_subject *subject, struct compared *c,
 		    struct run_record *ret, const char **ret_command, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
@@ -258,7 +239,7 @@ int cli_diff(int argc, char **argv)
 
 	cli_parse(&diff_argp, argc, argv, 0, &args);
 	for (size_t i = 0; i < ARRAY_SIZE(args.words) && args.words[i]; i++)
-		parse_subject(argv, args.words[i], &args.subjects[i]);
+		cli_parse_subject(argv, args.words[i], &args.subjects[i]);
 	if (!args.words[1] && args.subjects[0].attempt_num)
 		cli_reject(argv, "with which other? proctor diff JOB#1 JOB#2");
 	r = cli_open_settings(&settings, &err);

@@ -21,6 +21,7 @@ static const struct {
 } verbs[] = {
 	{ "run", cli_run, "run a command or a job file, profile it and record it" },
 	{ "jobs", cli_jobs, "list recorded jobs and how they ended" },
+	{ "why", cli_why, "print what ended a job, slowed it or holds it up" },
 	{ "report", cli_report, "tell what a job used and why it ended" },
 	{ "history", cli_history, "print recorded samples of a job or a process" },
 	{ "events", cli_events, "print recorded events of processes" },

@@ -70,6 +70,23 @@ static int ask_daemon(const struct report_args *args, struct buf *out)
 	return 0;
 }
 
+int cli_read_judged(const char *job_id, int attempt_num, struct store **ret_store,
+		    struct attempt *ret, struct err *err)
+{
+	struct paths paths;
+	int r = cli_find_paths_to_read(&paths, err);
+
+	if (r == 0)
+		catch_up(&paths);
+	if (r == 0)
+		r = cli_open_store(&paths, STORE_READ, ret_store, err);
+	if (r == 0)
+		r = store_read_attempt(*ret_store, job_id, attempt_num, ret, err);
+	if (r == 0)
+		r = recorded_ranks_judge(*ret_store, ret, err);
+	return r == 0 ? learning_judge_standing(*ret_store, ret, false, err) : r;
+}
+
 int cli_report(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -77,23 +94,12 @@ int cli_report(int argc, char **argv)
 	CLEANUP(attempt_release) struct attempt attempt;
 	struct report_args args = { .format = REPORT_TEXT };
 	struct err err = ERR_INIT;
-	struct paths paths;
 	int r;
 
 	attempt_init(&attempt);
 	cli_parse(&report_argp, argc, argv, 0, &args);
 	args.format = args.json ? REPORT_JSON : args.format;
-	r = cli_find_paths_to_read(&paths, &err);
-	if (r == 0)
-		catch_up(&paths);
-	if (r == 0)
-		r = cli_open_store(&paths, STORE_READ, &store, &err);
-	if (r == 0)
-		r = store_read_attempt(store, args.job_id, args.attempt_num, &attempt, &err);
-	if (r == 0)
-		r = recorded_ranks_judge(store, &attempt, &err);
-	if (r == 0)
-		r = learning_judge_standing(store, &attempt, false, &err);
+	r = cli_read_judged(args.job_id, args.attempt_num, &store, &attempt, &err);
 	if (r == 0)
 		r = report_write(&attempt, args.format, &out);
 	else if (r == -ENOENT && ask_daemon(&args, &out) == 0)

@@ -137,18 +137,15 @@ static void print_text(int root_fd, const struct wait_state *states, size_t n, b
 	table_print(&t, out);
 }
 
-static int stack(const struct stack_args *args, struct err *err)
+int cli_read_waits(const char *word, struct look *look, struct wait_state **ret, size_t *ret_n,
+		   struct err *err)
 {
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(look_close) struct look look = { .root_fd = -1 };
 	CLEANUP(snapshot_release) struct snapshot snap;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	CLEANUP(free_ptr) struct wait_state *states = NULL;
 	CLEANUP(free_ptr) struct proc_key *keys = NULL;
 	struct err trouble = ERR_INIT;
 	struct look_options options;
-	size_t n;
 	int r;
 
 	snapshot_init(&snap);
@@ -156,38 +153,39 @@ static int stack(const struct stack_args *args, struct err *err)
 	if (r < 0)
 		return r;
 	options = (struct look_options){ .mask = ctx.mask };
-	r = look_open(&look, &options, err);
+	r = look_open(look, &options, err);
 	cli_open_store(&ctx.paths, STORE_READ, &store, &trouble);
 	if (r == 0)
-		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, &trouble, err);
+		r = look_take(look, store, SNAPSHOT_JOBS, &snap, &trouble, err);
 	if (r < 0)
 		return r;
 	keys = calloc(snap.n_processes + 1, sizeof(*keys));
-	states = calloc(snap.n_processes + 1, sizeof(*states));
-	if (!keys || !states)
+	*ret = calloc(snap.n_processes + 1, sizeof(**ret));
+	if (!keys || !*ret)
 		return err_set(err, -ENOMEM, "out of memory");
-	n = choose(&snap, args->word, keys);
-	n = sources_read_waits(look.root_fd, keys, n, ctx.mask, states, NULL);
-	if (n == 0)
-		return err_set(
-			err, -ESRCH,
-			"'%s' is neither a running job nor a process: \"proctor jobs\" lists "
-			"jobs",
-			args->word);
-	if (args->json)
-		print_json(look.root_fd, states, n, &out);
-	else
-		print_text(look.root_fd, states, n, args->kernel, &out);
-	return cli_print(&out);
+	*ret_n = sources_read_waits(look->root_fd, keys, choose(&snap, word, keys), ctx.mask, *ret, NULL);
+	return *ret_n > 0 ? 0
+			  : err_set(err, -ESRCH,
+				    "'%s' is neither a running job nor a process: \"proctor jobs\" "
+				    "lists jobs",
+				    word);
 }
 
 int cli_stack(int argc, char **argv)
 {
+	CLEANUP(look_close) struct look look = { .root_fd = -1 };
+	CLEANUP(free_ptr) struct wait_state *states = NULL;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct stack_args args = { 0 };
 	struct err err = ERR_INIT;
-	int r;
+	size_t n;
 
 	cli_parse(&stack_argp, argc, argv, 0, &args);
-	r = stack(&args, &err);
-	return r < 0 ? cli_fail(CLI_FAILED, &err) : r;
+	if (cli_read_waits(args.word, &look, &states, &n, &err) < 0)
+		return cli_fail(CLI_FAILED, &err);
+	if (args.json)
+		print_json(look.root_fd, states, n, &out);
+	else
+		print_text(look.root_fd, states, n, args.kernel, &out);
+	return cli_print(&out);
 }

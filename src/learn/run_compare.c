@@ -19,24 +19,26 @@
 static const struct {
 	const char *key, *name;
 	enum feature_unit unit;
-	bool is_rare; /* told only where one of them has some of it */
+	bool is_rare;  /* told only where one of them has some of it */
+	bool explains; /* can be a reason for a longer or larger run */
 } quantities[] = {
-	{ "wall_seconds", "duration", UNIT_SECONDS, false },
-	{ "cpu_seconds", "CPU time", UNIT_SECONDS, false },
-	{ "cpu_share_pct", "CPU share", UNIT_PERCENT, false },
-	{ "peak_rss_mb", "peak memory", UNIT_MB, false },
-	{ "early_rss_mb@60", "memory in the first minute", UNIT_MB, false },
-	{ "rss_slope_mb_s@60", "memory growth in the first minute", UNIT_MB_PER_SECOND, false },
-	{ "spawn_count", "processes", UNIT_COUNT, false },
-	{ "max_threads", "threads", UNIT_COUNT, false },
-	{ "max_fds", "open files", UNIT_COUNT, false },
-	{ "io_mb", "read and written", UNIT_MB, false },
-	{ "major_faults", "major faults", UNIT_COUNT, false },
-	{ "memory_stall_pct", "stalled for memory", UNIT_PERCENT, false },
-	{ "io_stall_pct", "stalled for I/O", UNIT_PERCENT, false },
-	{ "cpu_stall_pct", "stalled for CPU", UNIT_PERCENT, false },
-	{ "gpu_memory_mb", "GPU memory", UNIT_MB, true },
-	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT, true },
+	{ "wall_seconds", "duration", UNIT_SECONDS, false, false },
+	{ "cpu_seconds", "CPU time", UNIT_SECONDS, false, false },
+	{ "cpu_share_pct", "CPU share", UNIT_PERCENT, false, true },
+	{ "peak_rss_mb", "peak memory", UNIT_MB, false, false },
+	{ "early_rss_mb@60", "memory in the first minute", UNIT_MB, false, false },
+	{ "rss_slope_mb_s@60", "memory growth in the first minute", UNIT_MB_PER_SECOND, false,
+	  false },
+	{ "spawn_count", "processes", UNIT_COUNT, false, false },
+	{ "max_threads", "threads", UNIT_COUNT, false, false },
+	{ "max_fds", "open files", UNIT_COUNT, false, false },
+	{ "io_mb", "read and written", UNIT_MB, false, true },
+	{ "major_faults", "major faults", UNIT_COUNT, false, true },
+	{ "memory_stall_pct", "stalled for memory", UNIT_PERCENT, false, true },
+	{ "io_stall_pct", "stalled for I/O", UNIT_PERCENT, false, true },
+	{ "cpu_stall_pct", "stalled for CPU", UNIT_PERCENT, false, true },
+	{ "gpu_memory_mb", "GPU memory", UNIT_MB, true, false },
+	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT, true, false },
 };
 
 static const char *const judgement_names[] = {
@@ -315,4 +317,26 @@ int standing_judge(const struct run_record *run, const struct run_record *simila
 		ret->values[q] = stand(feature_value(standings[q].key, run), standings[q].unit,
 				       values, list_values(&usual, standings[q].key, values));
 	return 0;
+}
+
+int standing_list_reasons(const struct run_record *run, const struct run_record *similar, size_t n,
+			  struct standing_reason ret[STANDING_MAX_REASONS])
+{
+	CLEANUP(free_ptr) double *values = calloc(n + 1, sizeof(*values));
+	const struct usual usual = usual_of(similar, n);
+	int n_reasons = 0;
+
+	for (size_t i = 0; values && i < ARRAY_SIZE(quantities); i++) {
+		const char *key = quantities[i].key;
+		struct standing_value v;
+
+		if (!quantities[i].explains)
+			continue;
+		v = stand(feature_value(key, run), quantities[i].unit, values,
+			  list_values(&usual, key, values));
+		if (v.is_unusual && v.side > 0 && n_reasons < STANDING_MAX_REASONS)
+			ret[n_reasons++] = (struct standing_reason){ quantities[i].name,
+								     quantities[i].unit, v };
+	}
+	return values ? n_reasons : -ENOMEM;
 }

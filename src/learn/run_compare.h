@@ -58,3 +58,18 @@ void diff_write_rows(struct json *j, const struct diff *d);
  */
 int standing_judge(const struct run_record *run, const struct run_record *similar, size_t n,
 		   struct standing *ret);
+
+#define STANDING_MAX_REASONS 6
+
+struct standing_reason {
+	const char *name; /* as in a row of the diff */
+	enum feature_unit unit;
+	struct standing_value value;
+};
+
+/*
+ * Of what can make a run slower or larger (stalls, major faults, I/O, CPU share): that of which it
+ * had more than usual, by the judgement of standing_judge(). Returns how many; -ENOMEM.
+ */
+int standing_list_reasons(const struct run_record *run, const struct run_record *similar, size_t n,
+			  struct standing_reason ret[STANDING_MAX_REASONS]);

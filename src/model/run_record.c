@@ -206,3 +206,15 @@ void pattern_list_release(struct pattern_list *list)
 	arena_release(&list->arena);
 	*list = (struct pattern_list){ .arena = ARENA_INIT };
 }
+
+bool standing_is_more(const struct standing *standing, enum standing_quantity q)
+{
+	return standing && standing->values[q].is_unusual && standing->values[q].side > 0;
+}
+
+double standing_half_excess(const struct standing *standing, enum standing_quantity q)
+{
+	return standing_is_more(standing, q)
+		       ? (standing->values[q].value - standing->values[q].median) / 2
+		       : 0;
+}

@@ -160,6 +160,12 @@ struct standing {
 	struct estimate_score score; /* whether it stayed within */
 };
 
+/* Whether the run had more of it than usual. standing may be NULL. */
+bool standing_is_more(const struct standing *standing, enum standing_quantity q);
+
+/* Half of what it had more than the median, which a reason for it has to explain; 0: not more. */
+double standing_half_excess(const struct standing *standing, enum standing_quantity q);
+
 /*
  * ---- what is believed about failures, and since when ----
  *

@@ -224,19 +224,27 @@ static int describe_attempt(const struct attempt *a, struct arena *arena, struct
 	return class_describe(&source, arena, ret) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
+/* The similar runs before the attempt. */
+static int list_before(struct store *store, const struct attempt *a, const struct run_class *class,
+		       uint64_t uid, struct run_list *ret, enum run_rung *ret_rung, struct err *err)
+{
+	const struct learning_likeness like = {
+		.class = class,
+		.uid = uid,
+		.attempt = a->id,
+		.started_wall_ns = a->started_wall_ns,
+	};
+
+	return learning_list_similar(store, &like, ret, ret_rung, err);
+}
+
 static int compare_with_others(struct store *store, const struct attempt *a,
 			       const struct run_record *run, uint64_t uid, struct standing *ret,
 			       struct err *err)
 {
 	CLEANUP(run_list_release) struct run_list others = { .arena = ARENA_INIT };
-	const struct learning_likeness like = {
-		.class = &run->class,
-		.uid = uid,
-		.attempt = a->id,
-		.started_wall_ns = a->started_wall_ns,
-	};
 	enum run_rung rung;
-	int r = learning_list_similar(store, &like, &others, &rung, err);
+	int r = list_before(store, a, &run->class, uid, &others, &rung, err);
 
 	if (r < 0)
 		return r;
@@ -286,6 +294,22 @@ int learning_judge_standing(struct store *store, struct attempt *a, bool is_own,
 	if (r == 0 && standing->n_others > 0)
 		a->details.standing = standing;
 	return r;
+}
+
+int learning_list_reasons(struct store *store, const struct attempt *a,
+			  struct standing_reason ret[STANDING_MAX_REASONS], struct err *err)
+{
+	CLEANUP(run_list_release) struct run_list own = { .arena = ARENA_INIT };
+	CLEANUP(run_list_release) struct run_list others = { .arena = ARENA_INIT };
+	enum run_rung rung;
+	int r = learning_gather(store, a, &own, err);
+
+	if (r == 0)
+		r = list_before(store, a, &own.items[0].class, U64_UNKNOWN, &others, &rung, err);
+	if (r < 0)
+		return r;
+	r = standing_list_reasons(&own.items[0], others.items, others.n, ret);
+	return r < 0 ? err_set(err, r, "out of memory") : r;
 }
 
 static bool has(const struct run_record *run, enum anomaly_type type)

@@ -351,6 +351,11 @@ int learning_list_similar(struct store *store, const struct learning_likeness *l
  */
 int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err);
 
+/* Of an attempt that has ended: what can be why it was slower or larger than the same runs
+ * (standing_list_reasons()). Returns how many. */
+int learning_list_reasons(struct store *store, const struct attempt *a,
+			  struct standing_reason ret[STANDING_MAX_REASONS], struct err *err);
+
 /*
  * The highest usage of runs of its kind, of the newest that had succeeded when it began: unknown
  * where there are fewer than ESTIMATE_ENOUGH. Usage that was an anomaly then does not count.

@@ -537,26 +537,30 @@ static void add_expected(struct doc *d, const struct standing *s)
 	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
-/* Behind the verdict: in what the run was slower or larger than runs like it. */
+void page_add_beyond_usual(struct buf *out, const struct attempt *a)
+{
+	const struct standing *s = a->details.standing;
+
+	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
+		if (!standing_is_more(s, q))
+			continue;
+		buf_printf(out, "%s%s ", out->len > 0 ? "; " : "", rows[q].label);
+		rows[q].add(out, s->values[q].value);
+		buf_add_str(out, ", of runs like it ");
+		add_usual(out, &s->values[q], rows[q].add);
+	}
+}
+
+/* Behind the verdict. */
 static void add_beyond_usual(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct standing *s = f->a->details.standing;
+	CLEANUP(buf_release) struct buf values = BUF_INIT;
 
-	for (enum standing_quantity q = 0; s && q < STANDING_COUNT; q++) {
-		const struct standing_value *v = &s->values[q];
-
-		if (!v->is_unusual || v->side <= 0)
-			continue;
-		buf_printf(&text, "%s%s ",
-			   text.len > 0 ? "; " : "More than usual: ", rows[q].label);
-		rows[q].add(&text, v->value);
-		buf_add_str(&text, ", of runs like it ");
-		add_usual(&text, v, rows[q].add);
-	}
-	if (text.len == 0)
+	page_add_beyond_usual(&values, f->a);
+	if (values.len == 0)
 		return;
-	buf_add_char(&text, '.');
+	buf_printf(&text, "More than usual: %s.", values.data);
 	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 

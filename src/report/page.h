@@ -16,6 +16,12 @@
 /* The whole page. -ENOMEM. */
 int page_write(struct doc *d, const struct facts *f);
 
+/* "wall time 2 s, of runs like it 1 s (900 ms to 1.1 s)": of which it had more than usual. */
+void page_add_beyond_usual(struct buf *out, const struct attempt *a);
+
+/* For qsort() of pointers to episodes: the worst first, then the earliest. */
+int page_compare_anomalies(const void *left, const void *right);
+
 /* Sections in a file of their own: page_parts.c. */
 void page_add_anomalies(struct doc *d, const struct facts *f);
 void page_add_sheets(struct doc *d, const struct facts *f);

@@ -731,8 +731,7 @@ void report_add_lasted(struct buf *out, const struct episode *e)
 	report_add_duration(out, u64_delta(e->ended_wall_ns, e->began_wall_ns));
 }
 
-/* The worst first, then the earliest. */
-static int compare_anomalies(const void *left, const void *right)
+int page_compare_anomalies(const void *left, const void *right)
 {
 	const struct episode *l = *(const struct episode *const *)left;
 	const struct episode *r = *(const struct episode *const *)right;
@@ -757,7 +756,7 @@ void page_add_anomalies(struct doc *d, const struct facts *f)
 	}
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &f->a->details.anomalies[i];
-	qsort(sorted, n, sizeof(*sorted), compare_anomalies);
+	qsort(sorted, n, sizeof(*sorted), page_compare_anomalies);
 	for (size_t i = 0; i < n && i < MAX_ANOMALIES; i++) {
 		format_offset(table_cell(&t), sorted[i]->began_wall_ns, f->a->started_wall_ns);
 		report_add_lasted(table_cell(&t), sorted[i]);

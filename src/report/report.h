@@ -8,6 +8,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/buf.h"
 #include "base/csv.h"
 #include "model/anomaly.h"
@@ -32,6 +35,22 @@ int report_write(const struct attempt *a, enum report_format format, struct buf 
 
 /* The few lines that "proctor run" ends with, each beginning with "proctor:". -ENOMEM. */
 int report_write_summary(const struct attempt *a, struct buf *out);
+
+/* What "proctor why" knows beside the record. */
+struct why_known {
+	const struct attempt *attempt;
+	const char *waits;	      /* what it waits for now; "": it has ended, or not visible */
+	const char *reasons;	      /* of what it had more than usual beside its standing; "" */
+	const struct attempt *others; /* that ran at the same time */
+	size_t n_others;
+	unsigned cpu_count; /* of the host; 0: unknown */
+};
+
+/*
+ * The verdict, in at most ten lines or as JSON: what ended the attempt or holds it up, on what
+ * evidence, since when, what else contributed, and what to try. -ENOMEM.
+ */
+int report_write_why(const struct why_known *why, bool as_json, struct buf *out);
 
 /* "1.5 GB", "312 MB", "-" ; "1h02m", "3.21 s", "120 ms". For every screen of proctor. */
 void report_add_bytes(struct buf *out, uint64_t bytes);

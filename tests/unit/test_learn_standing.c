@@ -123,6 +123,29 @@ static void test_failures_are_not_the_usual(void **state)
 	assert_true(s.values[STANDING_WALL].median == 1);
 }
 
+/* By the same judgement, of what can be a reason alone. */
+static void test_reasons(void **state)
+{
+	struct standing_reason reasons[STANDING_MAX_REASONS];
+	struct run_record runs[MAX_RUNS], run;
+
+	(void)state;
+	for (size_t i = 0; i < MAX_RUNS; i++) {
+		fill(&runs[i], OUTCOME_SUCCESS, 1, 100);
+		runs[i].io_stall_pct = 1;
+		runs[i].cpu_stall_pct = 50;
+		runs[i].major_faults = (double)(i % 50);
+	}
+	fill(&run, OUTCOME_SUCCESS, 9, 900);
+	run.io_stall_pct = 80;
+	run.cpu_stall_pct = 10; /* less */
+	run.major_faults = 30;
+	assert_int_equal(standing_list_reasons(&run, runs, MAX_RUNS, reasons), 1);
+	assert_string_equal(reasons[0].name, "stalled for I/O");
+	assert_true(reasons[0].value.value == 80 && reasons[0].value.high == 1);
+	assert_int_equal(standing_list_reasons(&run, runs, 18, reasons), 0); /* too few */
+}
+
 /* ---- two runs side by side ---- */
 
 static void test_diff(void **state)
@@ -240,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_not),
 		cmocka_unit_test(test_nearly_the_same_is_the_same),
 		cmocka_unit_test(test_failures_are_not_the_usual),
+		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_how_often_it_is_stated_of_nothing),
 	};
