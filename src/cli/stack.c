@@ -163,7 +163,8 @@ int cli_read_waits(const char *word, struct look *look, struct wait_state **ret,
 	*ret = calloc(snap.n_processes + 1, sizeof(**ret));
 	if (!keys || !*ret)
 		return err_set(err, -ENOMEM, "out of memory");
-	*ret_n = sources_read_waits(look->root_fd, keys, choose(&snap, word, keys), ctx.mask, *ret, NULL);
+	*ret_n = sources_read_waits(look->root_fd, keys, choose(&snap, word, keys), ctx.mask, *ret,
+				    NULL);
 	return *ret_n > 0 ? 0
 			  : err_set(err, -ESRCH,
 				    "'%s' is neither a running job nor a process: \"proctor jobs\" "

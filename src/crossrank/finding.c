@@ -236,7 +236,7 @@ static int add_record(struct input *in, size_t rank, size_t from, size_t to)
 
 		if (at >= last && at - last <= END_INTERVALS * interval) {
 			record.end = at;
-			record.unseen_mib = fmax((double)end->used_bytes / BYTES_PER_MIB - most, 0);
+			record.unseen_mib = fmax((double)end->amount / BYTES_PER_MIB - most, 0);
 		}
 	}
 	record.stamp = stamp_unit(s->samples + from, to - from);
@@ -359,7 +359,7 @@ static uint64_t count_ended(const struct input *in)
 		n += is_last && end->rank < in->a->world_size &&
 		     !bsearch(&end->rank, in->a->ranks, in->a->n_ranks, sizeof(*in->a->ranks),
 			      compare_to_rank) &&
-		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->rise.total &&
+		     (double)end->amount / BYTES_PER_MIB <= HIDDEN_SHARE * first->rise.total &&
 		     seconds_of(in->f, end->timestamp_ns) +
 				     clocks_between(&t->identities[end->identity], own,
 						    in->assumed_ns) <

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/num.h"
 #include "crossrank/method/method.h"
 #include "crossrank/reference/reference.h"
+#include "crossrank/wording/wording.h"
 #include "stats/order.h"
 #include "stats/probability.h"
 
@@ -213,7 +215,7 @@ static bool is_step(const struct span *span)
 
 /* The steps of one rank, in their order. */
 struct step_list {
-	double *seconds, *ends; /* how long, and until when after origin_ns */
+	double *seconds, *ends; /* how long, and until when after origin_ns; NaN: unknown */
 	size_t n;
 };
 
@@ -222,6 +224,7 @@ struct work {
 	struct facts *f;
 	struct step_list *lists; /* one for each rank */
 	double *column;		 /* room for a value of each */
+	double cell_seconds;	 /* of CPU time */
 	int64_t origin_ns;
 	struct arena arena;
 };
@@ -256,7 +259,7 @@ static size_t fill_column(const struct work *w, size_t step)
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->a->n_ranks; i++)
-		if (step < w->lists[i].n)
+		if (step < w->lists[i].n && !isnan(w->lists[i].ends[step]))
 			w->column[n++] = w->lists[i].seconds[step];
 	return n;
 }
@@ -311,16 +314,17 @@ static void find_stragglers(const struct work *w)
 }
 
 /*
- * Since when one rank is slow: the seconds by which its steps take longer than the median step of
- * the same number add up to a series that grows while it is slow, as memory does that leaks. A
- * rise counts from one median step on. Ranks that all become slow are the workload's.
+ * Since when one rank departs from the others, by the method that finds who leaks: the seconds by
+ * which its steps take longer than the median step of the same number add up to a series that grows
+ * while it is slow, as memory does that leaks. With the sign -1 it grows while the rank is fast. A
+ * rise counts from `least` seconds on. Ranks that all change are the workload's.
  */
-static int find_slow(struct work *w)
+static int find_departure(struct work *w, int sign, double least, struct departure *ret)
 {
-	size_t n_ranks = w->a->n_ranks, n;
+	size_t n_ranks = w->a->n_ranks, n_steps = 0;
 	struct culprit_rank *ranks = arena_alloc(&w->arena, n_ranks * sizeof(*ranks));
-	double unit = CULPRIT_LEAST / w->f->step_seconds;
-	struct culprit_answer answer;
+	double unit = CULPRIT_LEAST / least;
+	struct culprit_answer answer = { 0 };
 	int r;
 
 	for (size_t i = 0; ranks && i < n_ranks; i++) {
@@ -333,13 +337,15 @@ static int find_slow(struct work *w)
 						  .start = NAN,
 						  .end = NAN,
 						  .rank = i };
+		n_steps = w->lists[i].n > n_steps ? w->lists[i].n : n_steps;
 	}
 	if (!ranks)
 		return -ENOMEM;
-	for (size_t step = 0; (n = fill_column(w, step)) >= MIN_RANKS; step++) {
+	for (size_t step = 0; step < n_steps; step++) {
+		size_t n = fill_column(w, step);
 		double middle = noise_median(w->column, n);
 
-		for (size_t i = 0; i < n_ranks; i++) {
+		for (size_t i = 0; n >= MIN_RANKS && i < n_ranks; i++) {
 			struct culprit_rank *rank = &ranks[i];
 			double *t = (double *)rank->t, *late = (double *)rank->mib;
 			double end = step < w->lists[i].n ? w->lists[i].ends[step] : NAN;
@@ -348,18 +354,20 @@ static int find_slow(struct work *w)
 				continue; /* steps of two threads are no series */
 			t[rank->n] = end;
 			late[rank->n] = (rank->n > 0 ? late[rank->n - 1] : 0) +
-					unit * (w->lists[i].seconds[step] - middle);
+					sign * unit * (w->lists[i].seconds[step] - middle);
 			rank->n++;
 		}
 	}
 	r = culprit_find(ranks, n_ranks, &w->arena, &answer);
+	*ret = (struct departure){ .why = answer.why };
 	if (r < 0 || answer.why != WHY_ALONE)
 		return r;
-	w->f->slow = &w->a->ranks[ranks[answer.rises[0].record].rank];
-	w->f->slow_since_ns = w->origin_ns + llround(answer.rises[0].best * 1e9);
-	w->f->slow_low_ns = w->origin_ns + llround(answer.rises[0].low * 1e9);
-	w->f->slow_high_ns = w->origin_ns + llround(answer.rises[0].high * 1e9);
-	w->f->slow_lost_seconds = answer.rises[0].total / unit;
+	ret->rise = answer.rises[0];
+	ret->rank = &w->a->ranks[ranks[ret->rise.record].rank];
+	ret->since_ns = w->origin_ns + llround(ret->rise.best * 1e9);
+	ret->low_ns = w->origin_ns + llround(ret->rise.low * 1e9);
+	ret->high_ns = w->origin_ns + llround(ret->rise.high * 1e9);
+	ret->seconds = ret->rise.total / unit;
 	return 0;
 }
 
@@ -392,7 +400,105 @@ static int find_steps(struct work *w)
 		return r;
 	w->f->step_seconds = noise_median(medians, n);
 	find_stragglers(w);
-	return n < MIN_RANKS || !(w->f->step_seconds > 0) ? 0 : find_slow(w);
+	if (n < MIN_RANKS || !(w->f->step_seconds > 0))
+		return 0;
+	return find_departure(w, 1, w->f->step_seconds, &w->f->slow);
+}
+
+/* ---- CPU time ---- */
+
+#define MAX_CELLS 2048
+#define MIN_CORES 0.1	/* ranks that use less are idle */
+#define APART_SHARE 0.2 /* of the larger rate: less apart is no departure */
+
+/* The CPU seconds of a rank until ns, between two samples; NaN where its counter falls. */
+static double cpu_at(const struct rank_moments *all, int64_t rank, int64_t ns)
+{
+	const struct rank_moment *m = telemetry_find_moment(all, rank, ns);
+	double share;
+
+	if (!m || m + 1 == all->items + all->n || m[1].rank != rank || m[1].amount < m->amount)
+		return NAN;
+	share = (double)(ns - m->timestamp_ns) / (double)(m[1].timestamp_ns - m->timestamp_ns);
+	return ((double)m->amount + share * (double)(m[1].amount - m->amount)) / 1e9;
+}
+
+/* The CPU seconds in cells of equal width stand for those of steps. */
+static int list_cpu(struct work *w, size_t n_cells, int64_t width_ns)
+{
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		double *seconds = arena_alloc(&w->arena, (2 * n_cells + 1) * sizeof(*seconds));
+		double before = NAN;
+
+		if (!seconds)
+			return -ENOMEM;
+		w->lists[i] = (struct step_list){ seconds, seconds + n_cells, n_cells };
+		for (size_t k = 0; k < n_cells; k++) {
+			int64_t ns = w->origin_ns + (int64_t)k * width_ns;
+			double now = cpu_at(&w->a->telemetry->cpu, w->a->ranks[i].rank, ns);
+			double end = (double)(ns - w->origin_ns) / 1e9;
+
+			seconds[k] = now - before;
+			w->lists[i].ends[k] = now >= before ? end : NAN;
+			before = now;
+		}
+	}
+	return 0;
+}
+
+/* CPU seconds per second from a time on: the median of the ranks but for one, or of this one. */
+static double measure_cores(const struct work *w, double from, const struct rank *rank, bool is_own)
+{
+	size_t n_ranks = 0;
+
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		const struct step_list *list = &w->lists[i];
+		double sum = 0;
+		size_t n = 0;
+
+		for (size_t k = 0; k < list->n; k++)
+			if (list->ends[k] > from) { /* not where it is NaN */
+				sum += list->seconds[k];
+				n++;
+			}
+		if (n > 0 && (&w->a->ranks[i] == rank) == is_own)
+			w->column[n_ranks++] = sum / (double)n / w->cell_seconds;
+	}
+	return noise_median(w->column, n_ranks);
+}
+
+/* Who uses less than the others, or more: where ranks wait for one, that one keeps its rate. */
+static int find_cpu(struct work *w)
+{
+	int64_t length_ns = w->f->last_ns - w->origin_ns, width_ns = w->a->median_interval_ns;
+	struct departure less, more, *cpu = &w->f->cpu;
+	double least, own, peers;
+
+	cpu->why = WHY_NO_SAMPLES;
+	if (w->a->telemetry->cpu.n == 0 || width_ns <= 0 || mixed_find(w->a))
+		return 0;
+	width_ns = length_ns / width_ns > MAX_CELLS ? length_ns / MAX_CELLS : width_ns;
+	w->cell_seconds = (double)width_ns / 1e9;
+	if (list_cpu(w, (size_t)(length_ns / width_ns) + 1, width_ns) < 0)
+		return -ENOMEM;
+	/* A rise counts from a second of a rank's time on, or one cell. */
+	least = fmax(measure_cores(w, 0, NULL, false), MIN_CORES) * fmax(w->cell_seconds, 1);
+	if (find_departure(w, -1, least, &less) < 0 || find_departure(w, 1, least, &more) < 0)
+		return -ENOMEM;
+	if (!less.rank == !more.rank) {
+		cpu->why = less.rank || verdict_of(less.why) == VERDICT_CANNOT_TELL ? WHY_UNRELATED
+										    : more.why;
+		return 0;
+	}
+	*cpu = less.rank ? less : more;
+	w->f->cores = own = measure_cores(w, cpu->rise.best, cpu->rank, true);
+	w->f->peers_cores = peers = measure_cores(w, cpu->rise.best, cpu->rank, false);
+	if (cpu->rise.is_censored) /* may be by design */
+		*cpu = (struct departure){ .why = WHY_UNSEEN };
+	else if (cpu->rise.late_rate * cpu->seconds <
+		 APART_SHARE * fmax(own, peers) * cpu->rise.total)
+		*cpu = (struct departure){ .why = WHY_NO_RISE };
+	return 0;
 }
 
 /* ---- all together ---- */
@@ -419,9 +525,11 @@ int facts_make(struct rank_analysis *a)
 	}
 	if (r == 0)
 		r = find_peak(a, f);
-	work.origin_ns = ranks[0].first_ns;
+	work.origin_ns = f->first_ns;
 	if (r == 0)
 		r = find_steps(&work);
+	if (r == 0)
+		r = find_cpu(&work);
 	arena_release(&work.arena);
 	return r;
 }
@@ -506,6 +614,44 @@ static void write_rank(struct json *j, const struct rank_analysis *a, size_t i,
 	json_end_object(j);
 }
 
+static void write_departure(struct json *j, const struct departure *d)
+{
+	json_key_i64(j, "rank", d->rank->rank);
+	json_key_i64(j, "since_ns", d->since_ns);
+	json_key_array(j, "since_interval_ns");
+	json_i64(j, d->low_ns);
+	json_i64(j, d->high_ns);
+	json_end_array(j);
+}
+
+static void write_cpu(struct json *j, const struct facts *f)
+{
+	json_key_object(j, "cpu");
+	json_key_string(j, "verdict", finding_verdict_name(verdict_of(f->cpu.why)));
+	if (f->cpu.rank) {
+		write_departure(j, &f->cpu);
+		json_key_string(j, "direction", f->cores > f->peers_cores ? "more" : "less");
+		json_key_f64(j, "cores", f->cores);
+		json_key_f64(j, "peers_cores", f->peers_cores);
+	}
+	json_end_object(j);
+}
+
+void facts_add_cpu(struct buf *out, const struct facts *f)
+{
+	char since[40];
+
+	if (!f->cpu.rank)
+		return;
+	clock_format_local((uint64_t)f->cpu.since_ns, since, sizeof(since));
+	buf_printf(out, "CPU rank %lld: %.2f of a core since %s (± %.1f s), its peers %.2f. %s",
+		   (long long)f->cpu.rank->rank, f->cores, since,
+		   (f->cpu.rise.high - f->cpu.rise.low) / 2, f->peers_cores,
+		   f->cores > f->peers_cores
+			   ? "Where ranks wait for each other, they may wait for this one."
+			   : "It waits, or gets no core.");
+}
+
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f)
 {
 	bool has_peak = a->n_ranks > 0;
@@ -526,18 +672,17 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 		if (f->ranks[i].is_straggler)
 			json_i64(j, a->ranks[i].rank);
 	json_end_array(j);
-	if (f->slow) {
+	if (f->slow.rank) {
 		json_key_object(j, "slow");
-		json_key_i64(j, "rank", f->slow->rank);
-		json_key_i64(j, "since_ns", f->slow_since_ns);
-		json_key_array(j, "since_interval_ns");
-		json_i64(j, f->slow_low_ns);
-		json_i64(j, f->slow_high_ns);
-		json_end_array(j);
-		json_key_f64(j, "lost_seconds", f->slow_lost_seconds);
+		write_departure(j, &f->slow);
+		json_key_f64(j, "lost_seconds", f->slow.seconds);
 		json_end_object(j);
 	} else {
 		json_key_null(j, "slow");
 	}
 	json_end_object(j);
+	if (a->telemetry->cpu.n > 0)
+		write_cpu(j, f);
+	else
+		json_key_null(j, "cpu");
 }

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "crossrank/merging/merging.h"
+#include "crossrank/method/method.h"
 
 enum gap_kind {
 	GAP_TRANSIENT_SPIKE = 1,    /* it rose far out of its scatter, and went */
@@ -40,16 +41,24 @@ struct rank_facts {
 	bool is_straggler; /* and that is no chance: straggler_p is 0.05 or less */
 };
 
+/* The one rank that departs from its peers, by the method that finds who leaks. */
+struct departure {
+	enum why why;
+	const struct rank *rank; /* NULL unless why is WHY_ALONE; then the rest is valid */
+	struct culprit_rise rise;
+	int64_t since_ns, low_ns, high_ns; /* with the middle nine tenths */
+	double seconds;			   /* that it is apart in all since then */
+};
+
 struct facts {
 	struct rank_facts *ranks;  /* one for each of a->ranks */
 	int64_t first_ns, last_ns; /* of all samples */
 	int64_t sum_of_peaks_bytes;
 	int64_t peak_bytes, peak_ns; /* the largest sum over ranks at one moment */
 	double step_seconds;	     /* the median over ranks; NaN: none */
-	/* The one rank that falls behind its peers, by the method that finds who leaks. */
-	const struct rank *slow; /* NULL: none does, or that is not known */
-	int64_t slow_since_ns, slow_low_ns, slow_high_ns; /* with the middle nine tenths */
-	double slow_lost_seconds; /* that its steps took longer than the median ones, since then */
+	struct departure slow;	     /* its steps take longer than the median ones */
+	struct departure cpu;	     /* its CPU rate departs from that of the others */
+	double cores, peers_cores;   /* CPU seconds per second since then, and the others' median */
 };
 
 /* Fills a->facts. -ENOMEM. */
@@ -58,5 +67,8 @@ int facts_make(struct rank_analysis *a);
 /* What a gap looks like, each with its number, with ", " between them; "" for none. */
 void facts_add_gap_kinds(struct buf *out, const struct rank_facts *f);
 
-/* The members "ranks", "memory" and "steps" of an object. */
+/* Whose CPU rate departs, in two sentences; nothing where none does. */
+void facts_add_cpu(struct buf *out, const struct facts *f);
+
+/* The members "ranks", "memory", "steps" and "cpu" of an object. */
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f);

@@ -332,6 +332,7 @@ struct rank_finding {
 	bool has_passed;	 /* not named: one rank rose alone, once, and gave it back */
 	const char *reason;	 /* one sentence, or two */
 	const char *remedy;	 /* what would settle it; "" */
+	const char *cpu;	 /* whose CPU rate departs from the others'; "": none does */
 };
 
 /* A measurement whose rung is how far apart drivers were asked: "1.00 s to 5.02 s apart". */

@@ -19,10 +19,11 @@
 #include "base/map.h"
 #include "model/snapshot.h"
 
-/* The memory of one rank of one sheet at a tick. Unknown if that of one of its processes is. */
+/* One rank of one sheet at a tick. A value is unknown if that of one of its processes is. */
 struct rank_holding {
 	int rank, sheet_num;
 	uint64_t bytes, gpu_bytes;
+	uint64_t cpu_ns; /* CPU time of its processes so far, and of children they waited for */
 	bool uses_gpu;
 };
 

@@ -196,6 +196,7 @@ struct rank_point {
 	uint64_t wall_ns;
 	int rank, sheet_num;
 	uint64_t bytes, gpu_bytes; /* in memory; unknown if that of one of its processes is */
+	uint64_t cpu_ns;	   /* of its processes so far; falls where one leaves */
 	bool uses_gpu;
 };
 

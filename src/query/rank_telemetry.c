@@ -240,6 +240,7 @@ static int emit_samples(const struct emitter *e, const struct recorded_rank *ran
 	for (size_t i = 0; result == 0 && i < rank->n; i++) {
 		int64_t bytes = bytes_of(e->r, &points[i]);
 
+		ev.cpu_ns = (int64_t)points[i].cpu_ns; /* unknown becomes EVENT_UNKNOWN */
 		set_bytes(&ev, bytes, i > 0 ? before : bytes);
 		ev.timestamp_ns = (int64_t)points[i].wall_ns;
 		before = bytes;
@@ -350,6 +351,7 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 {
 	CLEANUP(buf_release) struct buf reason = BUF_INIT;
 	CLEANUP(buf_release) struct buf remedy = BUF_INIT;
+	CLEANUP(buf_release) struct buf cpu = BUF_INIT;
 	const struct first_cause *f = analysis->finding;
 	const struct culprit_rise *rise;
 	const struct phase_place *place = &f->phase;
@@ -357,13 +359,15 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 
 	finding_add_reason(&reason, analysis, f);
 	finding_add_remedy(&remedy, f);
-	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0)
+	facts_add_cpu(&cpu, analysis->facts);
+	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0 || buf_error(&cpu) < 0)
 		return -ENOMEM;
 	ret->verdict = finding_verdict_name(verdict_of(f->why));
 	ret->has_passed = f->why == WHY_GIVEN_BACK;
 	ret->reason = arena_strdup(&a->arena, reason.data);
 	ret->remedy = arena_strdup(&a->arena, remedy.data);
-	if (!ret->reason || !ret->remedy)
+	ret->cpu = arena_strdup(&a->arena, cpu.data);
+	if (!ret->reason || !ret->remedy || !ret->cpu)
 		return -ENOMEM;
 	if (!finding_culprit(f))
 		return 0;
@@ -424,6 +428,7 @@ int recorded_ranks_judge(struct store *store, struct attempt *a, struct err *err
 		.onset_wall_ns = U64_UNKNOWN,
 		.reason = "no samples of its ranks are kept any more",
 		.remedy = "",
+		.cpu = "",
 	};
 	for (size_t i = 0; i < r.n_ranks; i++)
 		finding->n_ranks += r.ranks[i].n > 0;

@@ -142,6 +142,7 @@ static int add_point(void *ctx, const struct rank_holding *h)
 							.sheet_num = h->sheet_num,
 							.bytes = h->bytes,
 							.gpu_bytes = h->gpu_bytes,
+							.cpu_ns = h->cpu_ns,
 							.uses_gpu = h->uses_gpu };
 	return 0;
 }

@@ -630,6 +630,8 @@ static void add_ranks(struct doc *d, const struct facts *f)
 	if (t->remedy[0])
 		buf_printf(&text, " %s", t->remedy);
 	d->writer->text(d, DOC_PARAGRAPH, text.data);
+	if (t->cpu[0])
+		d->writer->text(d, DOC_PARAGRAPH, t->cpu);
 }
 
 /* ---- system calls ---- */

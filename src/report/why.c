@@ -78,6 +78,8 @@ static const struct cause {
 	{ "signal", 0, "SIG", SENDER, SUBJECT_JOB },
 	{ "not_found", 0, "exit code 127", "check the name of the command and PATH", SUBJECT_NONE },
 	{ "child", 0, " failed first", "look at its output; proctor report ", SUBJECT_JOB },
+	{ "child", 0, "the last to fail before it", "look at its output; proctor report ",
+	  SUBJECT_JOB },
 	{ "lock", 0, " in flock", "see the holder while it waits: proctor stack ", SUBJECT_JOB },
 	{ "memory_stall", 0, "for memory", "see what used it: proctor top --history 1d", 0 },
 	{ "disk_stall", 0, "for I/O", "see what used the disk: proctor top --history 1d", 0 },

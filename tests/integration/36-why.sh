@@ -62,7 +62,7 @@ wait "$runner"
 "$PROCTOR" run -q --job chain -- sh -c 'sh -c "ls /proctor-none 2>/dev/null; exit \$?" || exit 9'
 if [ "$(json_eval "$("$PROCTOR" doctor --json)" '[r["rung"] for r in d["rungs"] if r["measurement"].startswith("births")][0]')" != "subreaper wait4 and /proc polling" ]; then
 	why chain
-	like "a failing child is named" "$stdout" 'evidence  exit code 9; ls \(pid [0-9]+\) failed first, with exit code 2'
+	like "a failing child is named" "$stdout" 'evidence  exit code 9; the last to fail before it was ls \(pid [0-9]+\), with exit code 2'
 	is "and is the cause" "$(field chain 'd["cause"]')" child
 else
 	skip "a failing child is named" "the kernel does not report ends to this user"

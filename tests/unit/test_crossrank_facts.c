@@ -250,9 +250,9 @@ static int find_slow(unsigned slow, double factor, double *ret_since)
 		}
 	}
 	analyse(t, &a, &f);
-	found = f->slow ? (int)f->slow->rank : -1;
-	if (f->slow && ret_since)
-		*ret_since = (double)f->slow_since_ns / (double)SECOND_NS;
+	found = f->slow.rank ? (int)f->slow.rank->rank : -1;
+	if (f->slow.rank && ret_since)
+		*ret_since = (double)f->slow.since_ns / (double)SECOND_NS;
 	rank_analysis_release(&a);
 	telemetry_free(t);
 	return found;
@@ -281,6 +281,79 @@ static void test_one_rank_becomes_slow(void **state)
 	assert_true(n_right >= 22);
 	assert_true(n_near >= 17);
 	assert_true(n_innocent <= 2);
+}
+
+/* ---- whose CPU use departs ---- */
+
+#define CPU_FROM 30
+
+/*
+ * Eight ranks that use 0.9 to 1 of a core. From second CPU_FROM of 100 on those of `apart`, a bit
+ * each, use `factor` times as much. The records come and go as those of files do: through the
+ * reader.
+ */
+static struct facts find_cpu(unsigned apart, double factor, double until)
+{
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+	struct facts found;
+	struct facts *f;
+
+	for (int rank = 0; rank < 8; rank++) {
+		struct telemetry_event ev;
+		double used = 0;
+
+		event_init(&ev);
+		ev.event_type = (struct text){ "sample", 6 };
+		ev.host = (struct text){ "n0", 2 };
+		ev.session_id = (struct text){ "s", 1 };
+		ev.rank = rank;
+		ev.world_size = 8;
+		for (int i = 0; i < N; i++) {
+			bool is_apart = (apart >> rank & 1) && i >= CPU_FROM && i < until;
+
+			ev.timestamp_ns = i * SECOND_NS + rank * 1000000;
+			ev.cpu_ns = (int64_t)(used * (double)SECOND_NS);
+			used += (0.9 + 0.1 * uniform()) * (is_apart ? factor : 1);
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+	}
+	analyse(t, &a, &f);
+	found = *f;
+	found.cpu.seconds = f->cpu.rank ? (double)f->cpu.rank->rank : -1;
+	rank_analysis_release(&a);
+	telemetry_free(t);
+	return found;
+}
+
+/* Rank 3 uses half as much; or all others do, as they wait for it. */
+static void test_one_rank_leaves_the_others(void **state)
+{
+	int n_less = 0, n_more = 0, n_near = 0, n_none = 0, n_named = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed < 30; seed++) {
+		struct facts less, more, none;
+
+		dice = seed;
+		less = find_cpu(1u << 3, 0.5, N);
+		more = find_cpu(0xf7, 0.5, N);
+		n_less += less.cpu.seconds == 3 && less.cores < 0.55 && less.peers_cores > 0.9;
+		n_near += fabs((double)less.cpu.since_ns / 1e9 - CPU_FROM) < 2;
+		n_more += more.cpu.seconds == 3 && more.cores > 0.9 && more.peers_cores < 0.55;
+		none = find_cpu(0, 1, N);
+		n_none += verdict_of(none.cpu.why) == VERDICT_NONE;
+		n_named += none.cpu.seconds >= 0;
+		n_named += find_cpu(0xff, 0.5, N).cpu.seconds >= 0;	/* the workload's */
+		n_named += find_cpu(1u << 3, 0.9, N).cpu.seconds >= 0;	/* too little */
+		n_named += find_cpu(1u << 3, 0.5, 40).cpu.seconds >= 0; /* it is over */
+	}
+	print_message(
+		"# cpu: %d less, %d more of 29, %d in time; none: %d of 29, named %d of 116\n",
+		n_less, n_more, n_near, n_none, n_named);
+	assert_true(n_less >= 27 && n_more >= 27 && n_near >= 26);
+	assert_true(n_none >= 25);
+	assert_true(n_named <= 2);
 }
 
 /* One record per device and tick, a moment apart: what the rank uses is their sum. */
@@ -325,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_stragglers),
 		cmocka_unit_test(test_too_few_steps_are_no_claim),
 		cmocka_unit_test(test_one_rank_becomes_slow),
+		cmocka_unit_test(test_one_rank_leaves_the_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

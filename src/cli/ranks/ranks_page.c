@@ -568,15 +568,21 @@ static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 			   f->straggler_p);
 		d->writer->text(d, DOC_ITEM, text.data);
 	}
-	if (a->facts->slow) {
+	if (a->facts->cpu.rank) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+		facts_add_cpu(&text, a->facts);
+		d->writer->text(d, DOC_ITEM, text.data);
+	}
+	if (a->facts->slow.rank) {
 		CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 		buf_printf(&text,
 			   "SLOW rank %lld: its steps take longer than those of the others since ",
-			   (long long)a->facts->slow->rank);
-		add_moment(&text, a->facts->slow_since_ns, true, true);
+			   (long long)a->facts->slow.rank->rank);
+		add_moment(&text, a->facts->slow.since_ns, true, true);
 		buf_add_str(&text, ", ");
-		add_seconds(&text, a->facts->slow_lost_seconds);
+		add_seconds(&text, a->facts->slow.seconds);
 		buf_add_str(&text, " in all: ranks that wait for each other wait for this one.");
 		d->writer->text(d, DOC_ITEM, text.data);
 	}

@@ -95,6 +95,7 @@ struct telemetry_event {
 	struct text metadata; /* as JSON; s NULL: of an older record, or one like another */
 	struct event_clock clock;
 	const struct jnode *phase_scope; /* NULL: there is none */
+	int64_t cpu_ns; /* of the rank so far, from a store; may be unknown. No field */
 };
 
 enum field_kind {

@@ -56,6 +56,7 @@ struct telemetry *telemetry_free(struct telemetry *t)
 	free(t->markers);
 	free(t->starts.items);
 	free(t->ends.items);
+	free(t->cpu.items);
 	map_release(&t->by_hash);
 	map_release(&t->by_rank);
 	arena_release(&t->arena);
@@ -287,6 +288,15 @@ static int add_boundary(struct telemetry *t, const struct telemetry_event *ev, u
 
 /* ---- events ---- */
 
+static int add_moment(struct rank_moments *m, const struct telemetry_event *ev, int64_t amount,
+		      uint32_t identity)
+{
+	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
+		return -ENOMEM;
+	m->items[m->n++] = (struct rank_moment){ ev->rank, ev->timestamp_ns, amount, identity };
+	return 0;
+}
+
 /* What is no sample: a phase, a start or end, or something else. */
 static int add_other(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
 {
@@ -294,13 +304,8 @@ static int add_other(struct telemetry *t, const struct telemetry_event *ev, uint
 				 : text_is(ev->event_type, "rank_end") ? &t->ends
 								       : NULL;
 
-	if (!m)
-		return add_boundary(t, ev, identity);
-	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
-		return -ENOMEM;
-	m->items[m->n++] =
-		(struct rank_moment){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
-	return 0;
+	return m ? add_moment(m, ev, ev->device_used_bytes, identity)
+		 : add_boundary(t, ev, identity);
 }
 
 int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
@@ -324,6 +329,8 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 	if (ev->device_total_bytes != EVENT_UNKNOWN)
 		id->total_bytes = ev->device_total_bytes;
 	r = is_sample ? add_sample(t, &s) : add_other(t, ev, s.identity);
+	if (r == 0 && is_sample && ev->cpu_ns != EVENT_UNKNOWN)
+		r = add_moment(&t->cpu, ev, ev->cpu_ns, s.identity);
 	t->n_events++;
 	if (r < 0 || !is_collective(ev, is_sample))
 		return r;
@@ -425,7 +432,7 @@ const struct rank_moment *telemetry_find_moment(const struct rank_moments *momen
 
 int telemetry_sort(struct telemetry *t)
 {
-	struct rank_moments *moments[] = { &t->starts, &t->ends };
+	struct rank_moments *moments[] = { &t->starts, &t->ends, &t->cpu };
 
 	for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
 		if (moments[i]->n > 0)

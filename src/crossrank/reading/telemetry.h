@@ -53,10 +53,12 @@ struct boundary {
 
 /*
  * A record of the type "rank_start": the rank's process was started then. Or of "rank_end": the
- * rank has ended, and its record is whole; device_used_bytes is the most that it ever held.
+ * rank has ended, and its record is whole; device_used_bytes is the most that it ever held. Or a
+ * sample with the CPU time that the rank has used.
  */
 struct rank_moment {
-	int64_t rank, timestamp_ns, used_bytes;
+	int64_t rank, timestamp_ns;
+	int64_t amount; /* bytes; of CPU time ns */
 	uint32_t identity;
 };
 
@@ -71,7 +73,7 @@ struct telemetry {
 	struct stream *streams;
 	struct boundary *boundaries;
 	int64_t *markers; /* times of records that name a collective operation ("all_reduce") */
-	struct rank_moments starts, ends;
+	struct rank_moments starts, ends, cpu;
 	size_t n_identities, n_streams, n_boundaries, n_markers;
 	size_t identities_cap, streams_cap, boundaries_cap, markers_cap;
 	uint64_t n_events, n_samples;
