@@ -160,12 +160,12 @@ struct look;
 struct wait_state;
 
 /*
- * What each process of a running job does now, or of the tree of a process; *ret is the caller's,
- * also after a failure. look is zero but for root_fd -1, and to be closed. -ESRCH: there is
- * neither.
+ * What each process of a running job does now or, where the word may be a pid, of its tree; *ret is
+ * the caller's, also after a failure. look is zero but for root_fd -1, and to be closed. -ESRCH:
+ * there is none.
  */
-int cli_read_waits(const char *word, struct look *look, struct wait_state **ret, size_t *ret_n,
-		   struct err *err);
+int cli_read_waits(const char *word, bool may_be_pid, struct look *look, struct wait_state **ret,
+		   size_t *ret_n, struct err *err);
 
 /* Asks the daemon. -ENOENT: none runs. ret may be NULL; its owner frees it. */
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);

@@ -57,7 +57,8 @@ static void mark_tree(const struct snapshot *snap, struct map *by_pid, pid_t roo
 }
 
 /* Returns how many; those of the running job, or else of the process with that number. */
-static size_t choose(const struct snapshot *snap, const char *word, struct proc_key *keys)
+static size_t choose(const struct snapshot *snap, const char *word, bool may_be_pid,
+		     struct proc_key *keys)
 {
 	CLEANUP(map_release) struct map by_pid = { 0 };
 	bool *is_in = arena_alloc((struct arena *)&snap->arena, snap->n_processes + 1);
@@ -72,7 +73,7 @@ static size_t choose(const struct snapshot *snap, const char *word, struct proc_
 		is_in[i] = job_id && strcmp(job_id, word) == 0;
 		n += is_in[i];
 	}
-	if (n == 0 && num_parse_u64(word, &pid) == 0 && pid <= INT32_MAX)
+	if (n == 0 && may_be_pid && num_parse_u64(word, &pid) == 0 && pid <= INT32_MAX)
 		mark_tree(snap, &by_pid, (pid_t)pid, is_in);
 	n = 0;
 	for (size_t i = 0; i < snap->n_processes; i++)
@@ -137,8 +138,8 @@ static void print_text(int root_fd, const struct wait_state *states, size_t n, b
 	table_print(&t, out);
 }
 
-int cli_read_waits(const char *word, struct look *look, struct wait_state **ret, size_t *ret_n,
-		   struct err *err)
+int cli_read_waits(const char *word, bool may_be_pid, struct look *look, struct wait_state **ret,
+		   size_t *ret_n, struct err *err)
 {
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -163,8 +164,8 @@ int cli_read_waits(const char *word, struct look *look, struct wait_state **ret,
 	*ret = calloc(snap.n_processes + 1, sizeof(**ret));
 	if (!keys || !*ret)
 		return err_set(err, -ENOMEM, "out of memory");
-	*ret_n = sources_read_waits(look->root_fd, keys, choose(&snap, word, keys), ctx.mask, *ret,
-				    NULL);
+	*ret_n = sources_read_waits(look->root_fd, keys, choose(&snap, word, may_be_pid, keys),
+				    ctx.mask, *ret, NULL);
 	return *ret_n > 0 ? 0
 			  : err_set(err, -ESRCH,
 				    "'%s' is neither a running job nor a process: \"proctor jobs\" "
@@ -182,7 +183,7 @@ int cli_stack(int argc, char **argv)
 	size_t n;
 
 	cli_parse(&stack_argp, argc, argv, 0, &args);
-	if (cli_read_waits(args.word, &look, &states, &n, &err) < 0)
+	if (cli_read_waits(args.word, true, &look, &states, &n, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (args.json)
 		print_json(look.root_fd, states, n, &out);

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/unknown.h"
@@ -30,7 +31,7 @@ static const struct argp why_argp = {
 	       "try. JOB#2 is the second attempt of a job.",
 };
 
-#define MAX_OTHERS 100 /* attempts at the same time that are looked at */
+#define MAX_OTHERS 100 /* attempts at the same time that are read, the first to start */
 
 /* What the record and the host have of one attempt. */
 struct known {
@@ -61,7 +62,7 @@ static void read_waits(struct known *k)
 	struct err err = ERR_INIT;
 	size_t n;
 
-	if (cli_read_waits(k->attempt.job_id, &look, &states, &n, &err) < 0)
+	if (cli_read_waits(k->attempt.job_id, false, &look, &states, &n, &err) < 0)
 		return;
 	worst = wait_state_pick(states, n);
 	wait_state_add_process(&k->waits, worst);
@@ -95,20 +96,20 @@ static int read_reasons(struct known *k, struct err *err)
 static int read_others(struct known *k, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .since_wall_ns = k->attempt.started_wall_ns,
-					       .limit = MAX_OTHERS };
+	const struct attempt_filter filter = { .since_wall_ns = k->attempt.started_wall_ns };
 	int r = store_list_attempts(k->store, &filter, &list, err);
 
 	if (r < 0)
 		return r;
-	k->others = calloc(list.n + 1, sizeof(*k->others));
+	k->others = calloc(MAX_OTHERS, sizeof(*k->others));
 	if (!k->others)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < list.n; i++) {
+	for (size_t i = 0; i < list.n && k->n_others < MAX_OTHERS; i++) {
 		const struct attempt *a = &list.items[i];
 		struct attempt *other = &k->others[k->n_others];
 
-		if (a->id == k->attempt.id || a->started_wall_ns >= k->attempt.ended_wall_ns)
+		if ((a->id == k->attempt.id && strcmp(a->job_id, k->attempt.job_id) == 0) ||
+		    a->started_wall_ns >= k->attempt.ended_wall_ns)
 			continue;
 		attempt_init(other);
 		if (store_read_attempt(k->store, a->job_id, a->attempt_num, other, NULL) == 0)
@@ -137,7 +138,12 @@ static int read_known(const struct cli_subject *subject, struct known *k, struct
 	is_slow = a->is_running || a->outcome == OUTCOME_TIMEOUT ||
 		  standing_is_more(a->details.standing, STANDING_WALL);
 	filter.lasting_wall_ns = a->started_wall_ns;
-	filter.until_wall_ns = u64_known(a->ended_wall_ns) ? a->ended_wall_ns : 0;
+	if (u64_known(a->ended_wall_ns))
+		filter.until_wall_ns = a->ended_wall_ns;
+	else if (a->is_lost) /* until its last sample */
+		filter.until_wall_ns = a->details.n_series > 0
+					       ? a->details.series[a->details.n_series - 1].wall_ns
+					       : a->started_wall_ns;
 	if (a->is_running)
 		read_waits(k);
 	if (is_more && u64_known(a->ended_wall_ns))
@@ -158,7 +164,6 @@ int cli_why(int argc, char **argv)
 	struct err err = ERR_INIT;
 	struct why_known why;
 	long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	int r;
 
 	attempt_init(&k.attempt);
 	cli_parse(&why_argp, argc, argv, 0, &args);
@@ -167,8 +172,7 @@ int cli_why(int argc, char **argv)
 		cli_reject(argv, "JOB#N or --attempt N, not both");
 	if (args.attempt_num)
 		subject.attempt_num = args.attempt_num;
-	r = read_known(&subject, &k, &err);
-	if (r < 0)
+	if (read_known(&subject, &k, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	why = (struct why_known){ .attempt = &k.attempt,
 				  .waits = k.waits.data,
@@ -176,7 +180,9 @@ int cli_why(int argc, char **argv)
 				  .others = k.others,
 				  .n_others = k.n_others,
 				  .cpu_count = n_cpus > 0 ? (unsigned)n_cpus : 0 };
-	if (report_write_why(&why, args.json, &out) < 0)
-		return cli_fail(CLI_FAILED, (err_set(&err, -ENOMEM, "out of memory"), &err));
+	if (report_write_why(&why, args.json, &out) < 0) {
+		err_set(&err, -ENOMEM, "out of memory");
+		return cli_fail(CLI_FAILED, &err);
+	}
 	return cli_print(&out);
 }

@@ -54,7 +54,7 @@ enum subject { SUBJECT_NONE, SUBJECT_JOB, SUBJECT_HOLDER };
 static const struct cause {
 	const char *name;
 	enum outcome outcome; /* OUTCOME_NONE: any */
-	const char *words;    /* in the evidence or the reasons */
+	const char *words;    /* in the evidence, the reasons, or what was more than usual */
 	const char *advice;
 	enum subject subject; /* stands behind the advice */
 } causes[] = {
@@ -71,6 +71,8 @@ static const struct cause {
 	  SUBJECT_JOB },
 	{ "wait", 0, " is waiting ", "see all its processes: proctor stack ", SUBJECT_JOB },
 	{ "wait", 0, " is sleeping", "see all its processes: proctor stack ", SUBJECT_JOB },
+	{ "stopped", 0, "stopped by a ", "let it go on (kill -CONT); which process: proctor stack ",
+	  SUBJECT_JOB },
 	{ "busy", 0, " is running", TRACE, SUBJECT_JOB },
 	{ "time_limit", OUTCOME_TIMEOUT, "", TIME, SUBJECT_NONE },
 	{ "crash", 0, "killed by SIGSEGV", CRASH, SUBJECT_JOB },
@@ -84,6 +86,10 @@ static const struct cause {
 	{ "memory_stall", 0, "for memory", "see what used it: proctor top --history 1d", 0 },
 	{ "disk_stall", 0, "for I/O", "see what used the disk: proctor top --history 1d", 0 },
 	{ "cpu", 0, "for CPU", "run it apart from what used the CPU: proctor top --history 1d", 0 },
+	{ "wait", 0, "waited ", "see who has its other end: proctor stack ", SUBJECT_JOB },
+	{ "work", 0, "computed ", "see which of its processes did: proctor report ", SUBJECT_JOB },
+	{ "larger", 0, "peak memory", "see when it grew, and in what: proctor report ",
+	  SUBJECT_JOB },
 	{ "unknown", 0, "", "look at its own output, and at proctor report ", SUBJECT_JOB },
 };
 
@@ -199,9 +205,9 @@ static void add_waiting_call(struct verdict *v)
 	for (size_t i = 0; standing_is_more(s, STANDING_WALL) && i < v->a->details.n_syscalls;
 	     i++) {
 		const struct syscall_use *use = &v->a->details.syscalls[i];
-		const bool is_idle_too = is_idle_call(use->name);
+		const bool is_idle_too = use->name && is_idle_call(use->name);
 
-		if (!u64_known(use->wait_ns) || strncmp(use->name, "wait", 4) == 0 ||
+		if (!u64_known(use->wait_ns) || !use->name || strncmp(use->name, "wait", 4) == 0 ||
 		    (double)use->wait_ns / 1e9 < standing_half_excess(s, STANDING_WALL) ||
 		    (is_idle_too && out->len > 0))
 			continue;
@@ -218,6 +224,18 @@ static void add_waiting_call(struct verdict *v)
 	buf_printf(out, " in %s (", longest->name);
 	format_plural(out, longest->count, "call", "s");
 	buf_add_char(out, ')');
+}
+
+/* More work explains it if it is half of what is beyond usual. */
+static void add_work(struct buf *out, const struct standing *s)
+{
+	const double seconds = 2 * standing_half_excess(s, STANDING_CPU);
+
+	if (seconds <= 0 || seconds < standing_half_excess(s, STANDING_WALL))
+		return;
+	buf_add_str(out, out->len > 0 ? "; computed " : "computed ");
+	report_add_duration(out, (uint64_t)(seconds * 1e9));
+	buf_add_str(out, " longer");
 }
 
 /* Jobs that together used a tenth of all CPUs while it ran, by their averages. */
@@ -280,12 +298,13 @@ static int add_anomalies(struct verdict *v)
 
 static const struct cause *find_cause(const struct verdict *v)
 {
-	const char *evidence = v->parts[PART_EVIDENCE].data, *reasons = v->parts[PART_REASONS].data;
 	const struct cause *c = causes;
 
 	while ((c->outcome != OUTCOME_NONE && c->outcome != v->a->outcome) ||
-	       (!strstr(evidence, c->words) && !strstr(reasons, c->words)))
-		c++; /* the last fits all */
+	       (!strstr(v->parts[PART_EVIDENCE].data, c->words) &&
+		!strstr(v->parts[PART_REASONS].data, c->words) &&
+		!strstr(v->parts[PART_USUAL].data, c->words)))
+		c++;
 	return c;
 }
 
@@ -344,6 +363,7 @@ static int find_verdict(struct verdict *v)
 		verdict_add_evidence(evidence, &v->facts);
 	page_add_beyond_usual(&v->parts[PART_USUAL], v->a);
 	buf_add_str(&v->parts[PART_REASONS], v->known->reasons);
+	add_work(&v->parts[PART_REASONS], v->a->details.standing);
 	add_waiting_call(v);
 	add_others(v);
 	if (has_succeeded && v->parts[PART_USUAL].len == 0 && v->parts[PART_ANOMALY].len == 0) {

@@ -58,6 +58,15 @@ is "the fields are those of docs/output.md" \
 kill "$(pgrep -P "$holder")"
 wait "$runner"
 
+"$PROCTOR" run -q --job halted -- sleep 60 &
+runner=$!
+eventually pgrep -P "$runner" sleep
+child=$(pgrep -P "$runner" sleep)
+kill -STOP "$child"
+is "a stopped one" "$(field halted 'd["cause"], "stopped by a signal" in d["evidence"]')" "('stopped', True)"
+kill -KILL "$child"
+wait "$runner"
+
 # ---- failures ----
 "$PROCTOR" run -q --job chain -- sh -c 'sh -c "ls /proctor-none 2>/dev/null; exit \$?" || exit 9'
 if [ "$(json_eval "$("$PROCTOR" doctor --json)" '[r["rung"] for r in d["rungs"] if r["measurement"].startswith("births")][0]')" != "subreaper wait4 and /proc polling" ]; then
