@@ -46,11 +46,8 @@ static int find_only_rank(const struct attempt *a, int *ret_rank)
 	return world_size > 1 ? world_size : 0;
 }
 
-/*
- * The ranks have the clock of the asked attempt, so an attempt of another boot is none of them,
- * even of the same host. Of two that have one rank the record cannot tell which belongs to this
- * launch: none is joined.
- */
+/* All ranks get the clock of one boot, so an attempt of another boot is none of them. Of two that
+ * have one rank the record cannot tell which belongs to this launch: none is joined. */
 static int join_others(struct store *store, struct recorded_ranks *r, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
