@@ -102,41 +102,48 @@ static size_t holds_events(const struct rpc_conn *conn, uint64_t *ret_since_ns)
 	return outbox_event_bytes(&conn->out);
 }
 
-/* How much all connections of one user, or (NULL) of all, hold of such things. */
-static size_t sum_of_user(const struct rpc_server *server, const uid_t *uid, holds_fn *holds)
+/* How much all connections hold of such things. */
+static size_t sum_of_all(const struct rpc_server *server, holds_fn *holds)
 {
 	uint64_t since_ns;
 	size_t sum = 0;
 
 	for (size_t i = 0; i < server->n_conns; i++)
-		if (!uid || server->conns[i]->peer.uid == *uid)
-			sum += holds(server->conns[i], &since_ns);
+		sum += holds(server->conns[i], &since_ns);
 	return sum;
 }
 
-/* Of those of the user who holds the most of such things, the one who has done so the longest. */
+/*
+ * Of those of the user who holds the most of such things, the one who has done so the longest. Each
+ * connection is asked once, as one that holds many events takes a walk over them.
+ */
 static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 {
+	CLEANUP(free_ptr) size_t *held = calloc(server->n_conns + 1, sizeof(*held));
+	CLEANUP(free_ptr) uint64_t *since_ns = calloc(server->n_conns + 1, sizeof(*since_ns));
+	struct rpc_conn *const *conns = server->conns;
 	uid_t uid = server->own_uid;
-	struct rpc_conn *oldest = NULL;
-	uint64_t oldest_ns = 0, since_ns;
-	size_t most = 0;
+	size_t oldest = SIZE_MAX, most = 0;
 
+	if (!held || !since_ns)
+		return NULL;
+	for (size_t i = 0; i < server->n_conns; i++)
+		held[i] = holds(conns[i], &since_ns[i]);
 	for (size_t i = 0; i < server->n_conns; i++) {
-		size_t sum = sum_of_user(server, &server->conns[i]->peer.uid, holds);
+		size_t sum = 0;
 
+		for (size_t k = 0; k < server->n_conns; k++)
+			sum += conns[k]->peer.uid == conns[i]->peer.uid ? held[k] : 0;
 		if (sum > most) {
 			most = sum;
-			uid = server->conns[i]->peer.uid;
+			uid = conns[i]->peer.uid;
 		}
 	}
 	for (size_t i = 0; i < server->n_conns; i++)
-		if (server->conns[i]->peer.uid == uid && !server->conns[i]->is_broken &&
-		    holds(server->conns[i], &since_ns) > 0 && (!oldest || since_ns < oldest_ns)) {
-			oldest = server->conns[i];
-			oldest_ns = since_ns;
-		}
-	return oldest;
+		if (conns[i]->peer.uid == uid && !conns[i]->is_broken && held[i] > 0 &&
+		    (oldest == SIZE_MAX || since_ns[i] < since_ns[oldest]))
+			oldest = i;
+	return oldest == SIZE_MAX ? NULL : conns[oldest];
 }
 
 void conn_shed(struct rpc_server *server)
@@ -150,7 +157,7 @@ void conn_shed(struct rpc_server *server)
 	       (conn = find_oldest(server, holds_half_line)))
 		conn_drop(conn, "too many long requests at once, and its has taken the longest");
 	/* A snapshot of thousands of processes at every tick, and each stuck in another one. */
-	while (sum_of_user(server, NULL, holds_events) > server->limits.max_all_unread_bytes &&
+	while (sum_of_all(server, holds_events) > server->limits.max_all_unread_bytes &&
 	       (conn = find_oldest(server, holds_events)))
 		conn_drop(conn, "too many events wait, and it has read nothing for the longest");
 }
