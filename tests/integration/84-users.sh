@@ -413,6 +413,6 @@ is "no daemon of root's starts there" "$status" 1
 is "nothing was made behind it" "$(ls -A "$TMP/roots")" ""
 ln -s "$TMP/roots" "$TMP/moved"
 run env PROCTOR_HOME="$TMP/moved" "$PROCTOR" run -q --job own -- true
-is "a link of root's own is followed" "$status$stderr$(ls "$TMP/roots")" 0proctor.db-logs
+is "a link of root's own is followed" "$status$stderr$(ls -d "$TMP/roots/proctor.db-logs")" "0$TMP/roots/proctor.db-logs"
 
 finish
