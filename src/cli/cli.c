@@ -88,7 +88,7 @@ static void parse_word(const struct argp_state *state, const char *arg)
 
 		if (o->key >> 16 != CLI_THE_WORD || *word)
 			continue;
-		*word = strstr(o->doc ? o->doc : "", "job?") ? parse_job_id(state, arg) : arg;
+		*word = strstr(o->arg ? o->arg : "", "job?") ? parse_job_id(state, arg) : arg;
 		return;
 	}
 	if (find_row(state, 0, "job"))
@@ -108,8 +108,8 @@ static error_t end_parsing(const struct argp_state *state)
 	uint64_t since = moment_of(state, "since"), until = moment_of(state, "until");
 
 	for (const struct argp_option *o = rows_of(state); o->name || o->key; o++)
-		if (o->key >> 16 == CLI_THE_WORD && o->doc && !*(char **)member_of(state, o))
-			cli_usage_error(state, "%s", o->doc);
+		if (o->key >> 16 == CLI_THE_WORD && o->arg && !*(char **)member_of(state, o))
+			cli_usage_error(state, "%s", o->arg);
 	since = since ? since : moment_of(state, "history");
 	if (until != 0 && since >= until)
 		cli_usage_error(state, "--until wants a shorter time ago than the beginning: from "

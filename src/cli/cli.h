@@ -89,7 +89,7 @@ struct cli_words {
 #define CLI_WORD(struct_, member_, question_)                                       \
 	{                                                                           \
 		.key = CLI_THE_WORD << 16 | (int)offsetof(struct struct_, member_), \
-		.flags = OPTION_HIDDEN, .doc = question_,                           \
+		.flags = OPTION_HIDDEN, .arg = question_,                           \
 	}
 /* Of a verb that has no other option. */
 struct cli_flag {
@@ -147,8 +147,8 @@ int cli_find_paths_to_ask(struct paths *ret, struct err *err);
  */
 void cli_follow_daemon(struct paths *paths, int mode);
 
-/* The database, with lost runners told from running ones; none is made. -ENOENT: nothing was ever
- * recorded. */
+/* The database, with lost runners distinguished from live ones; none is made. -ENOENT: nothing was
+ * ever recorded. */
 int cli_open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		   struct err *err);
 

@@ -560,7 +560,7 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 	}
 	if (own < r->n_own && of_run < r->n_of_run)
 		r->of_run[of_run] = r->own[own];
-	signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a child has ended */
+	signal(SIGCHLD, SIG_DFL); /* where it is ignored, the status of a child is lost */
 	for (size_t i = 0; gpus_driver_name(i); i++) {
 		enum doctor_gpu result = ask(p->root_fd, i, detail);
 

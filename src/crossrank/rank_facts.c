@@ -281,7 +281,7 @@ static double at_least(size_t n, size_t n_all, double p)
 static void find_stragglers(const struct work *w)
 {
 	for (size_t step = 0; fill_column(w, step) >= MIN_RANKS; step++) {
-		struct rank_facts *longest = NULL; /* of several at once nobody */
+		struct rank_facts *longest = NULL; /* of several at once none */
 		double seconds = -1;
 
 		for (size_t i = 0; i < w->a->n_ranks; i++) {

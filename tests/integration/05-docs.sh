@@ -103,6 +103,7 @@ is "the completion has these verbs" "$(complete_words proctor '' | grep -v '^-' 
 for verb in $verbs; do
 	options=$(options_of_help "$verb")
 	like "$verb: --help tells of it" "$("$PROCTOR" "$verb" --help </dev/null)" "^Usage: proctor $verb"
+	unlike "$verb: --help asks nothing" "$("$PROCTOR" "$verb" --help </dev/null)" "^ which "
 	is "$verb: the man page has its options" "$(options_of_page "$verb")" "$options"
 	is "$verb: the completion has its options" \
 		"$(complete_words proctor "$verb" -- | without_common | sort)" "$options"

@@ -58,7 +58,8 @@ static const struct identity *most_common(const struct identity **ids, size_t n,
 
 /* ---- the job ---- */
 
-/* ids are in the order of their jobs. Where jobs are named a sample that names none is nobody's. */
+/* ids are in the order of their jobs. Where jobs are named a sample that names none belongs to
+ * none. */
 static void list_others(struct rank_analysis *a, const struct identity **ids, size_t n)
 {
 	struct other_job *last = NULL;

@@ -467,7 +467,7 @@ static struct refusal read_carefully(struct event_reader *r, const char *text, s
 		if (reason != REASON_NONE)
 			return refuse(reason, nodes[EVENT_VERSION] ? f->name : NULL);
 	}
-	/* The fields of an older record have several names: none is told. */
+	/* The fields of an older record have several names: none is kept. */
 	if (!nodes[EVENT_VERSION])
 		return refuse(read_older(record, ret), NULL);
 	refusal = read_v2(record, nodes, seen, ret);

@@ -29,7 +29,7 @@
 struct fast_look {
 	struct closer closer;
 	struct loop_timer *timer;
-	struct collector *collector; /* NULL: nobody is looked at */
+	struct collector *collector; /* NULL: no job is looked at closer */
 	struct snapshot snap;
 	uint64_t cost_ns; /* of the last look */
 	pid_t pids[MAX_PROCESSES];
@@ -59,7 +59,7 @@ static void look_closer_now(struct service *s, const struct watched *job)
 	if (n == 0 || collector_scan_some(fast->collector, fast->pids, n, snap, &err) < 0)
 		return;
 	point.wall_ns = snap->wall_ns;
-	/* Both stand by pid, ascending. Who has taken a pid since is nobody's. */
+	/* Both stand by pid, ascending. A process that took a pid since is of no job. */
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		struct proc_sample *p = &snap->processes[i];
 		const struct proc_sample *was;
@@ -109,7 +109,7 @@ static void on_closer_timer(void *ctx)
 
 /* ---- when ---- */
 
-/* Of jobs that are recorded by us, as nobody else would know of the looks. */
+/* Of jobs that the daemon records: no other recorder would know of the looks. */
 static bool look_closer(struct service *s, const struct watched *job)
 {
 	const struct config_anomaly *config = &s->settings.config->anomaly;
@@ -136,7 +136,7 @@ static bool look_closer(struct service *s, const struct watched *job)
 
 /*
  * For one that began: what is found out about its culprit; and its job, if there is one, is looked
- * at closer for a while. False: nothing, and nobody looks.
+ * at closer for a while. False: nothing was found out, and nothing is looked at.
  */
 static bool find_evidence(struct service *s, const struct detect_change *change,
 			  const struct watched *job, struct anomaly_evidence *ret)
