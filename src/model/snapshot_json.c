@@ -149,39 +149,12 @@ void snapshot_write_progress(struct json *j, const struct snapshot *s)
 
 /* ---- the host ---- */
 
-#define SYSTEM(kind_, field_, key_) MEMBER(snapshot, kind_, system.field_, key_)
-
 static const struct member host_members[] = {
 	MEMBER(snapshot, SECONDS, wall_ns, "timestamp"),
-	MEMBER(snapshot, POSITIVE, daemon_pid, "daemon_pid"),
-	MEMBER(snapshot, NAME, boot_id, "boot_id"),
-	SYSTEM(MB, memory_total_bytes, "system_memory_total_mb"),
-	SYSTEM(MB, memory_available_bytes, "system_memory_available_mb"),
-	SYSTEM(MB, memory_used_bytes, "system_memory_used_mb"),
-	SYSTEM(F64, load1, "load_avg_1"),
-	SYSTEM(F64, load5, "load_avg_5"),
-	SYSTEM(F64, load15, "load_avg_15"),
-	SYSTEM(MB, swap_total_bytes, "swap_total_mb"),
-	SYSTEM(MB, swap_free_bytes, "swap_free_mb"),
-	SYSTEM(SECONDS, cpu_user_ns, "cpu_user_seconds"),
-	SYSTEM(SECONDS, cpu_system_ns, "cpu_system_seconds"),
-	SYSTEM(SECONDS, cpu_idle_ns, "cpu_idle_seconds"),
-	SYSTEM(SECONDS, cpu_iowait_ns, "cpu_iowait_seconds"),
-	SYSTEM(SECONDS, cpu_steal_ns, "cpu_steal_seconds"),
-	SYSTEM(POSITIVE, cpu_count, "cpu_count"),
-	SYSTEM(PSI, psi_cpu, "psi_cpu"),
-	SYSTEM(PSI, psi_memory, "psi_memory"),
-	SYSTEM(PSI, psi_io, "psi_io"),
-	SYSTEM(U64, process_count, "process_count"),
-	SYSTEM(U64, forks_total, "forks_total"),
-	SYSTEM(U64, oom_kills_total, "oom_kills_total"),
-	SYSTEM(MB, swap_in_bytes, "swap_in_mb"),
-	SYSTEM(MB, swap_out_bytes, "swap_out_mb"),
-	SYSTEM(F64, uptime_seconds, "uptime_seconds"),
-	MEMBER(snapshot, MB, daemon_rss_bytes, "daemon_rss_mb"),
-	MEMBER(snapshot, STRING, pressure_level, "pressure_level"),
-	MEMBER(snapshot, PID, running_jobs, "running_jobs"),
-	MEMBER(snapshot, PID, active_sheets, "active_sheets"),
+#define HOST_MEMBER(kind_, member_, key_, ...) MEMBER(snapshot, kind_, member_, key_),
+#define HOST_FIELD(kind_, member_, key_, ...) MEMBER(snapshot, kind_, system.member_, key_),
+#define HOST_PSI(member_, key_, help_) MEMBER(snapshot, PSI, system.member_, key_),
+#include "model/host_fields.def"
 	/* Behind the lists. */
 	MEMBER(snapshot, F64, daemon_uptime_seconds, "conductor_uptime_seconds"),
 	MEMBER_RARE(snapshot, F64, resolution_seconds, "resolution_seconds"),

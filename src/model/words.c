@@ -51,6 +51,12 @@ static const struct word_field sample_words[SAMPLE_WORDS] = {
 	FIELD_F64(struct_, field_.avg10, 100), FIELD_F64(struct_, field_.avg60, 100), \
 		FIELD_F64(struct_, field_.avg300, 100), FIELD(struct_, field_.total_us, WORD_U64)
 
+#define HOST_WORD_OF_MB(scale_) WORD_U64, 0
+#define HOST_WORD_OF_SECONDS(scale_) WORD_U64, 0
+#define HOST_WORD_OF_U64(scale_) WORD_U64, 0
+#define HOST_WORD_OF_POSITIVE(scale_) WORD_COUNT, 0
+#define HOST_WORD_OF_F64(scale_) WORD_F64, scale_
+
 static const struct word_field host_fields[HOST_WORDS] = {
 	[HOST_WALL_NS] = FIELD(snapshot, wall_ns, WORD_U64),
 	[HOST_BOOT_NS] = FIELD(snapshot, boot_ns, WORD_U64),
@@ -59,32 +65,12 @@ static const struct word_field host_fields[HOST_WORDS] = {
 	FIELD_F64(snapshot, daemon_uptime_seconds, 1e9),
 	FIELD(snapshot, running_jobs, WORD_INT),
 	FIELD(snapshot, active_sheets, WORD_INT),
-	[HOST_SYSTEM] = FIELD(snapshot, system.memory_total_bytes, WORD_U64),
-	FIELD(snapshot, system.memory_available_bytes, WORD_U64),
-	FIELD(snapshot, system.memory_used_bytes, WORD_U64),
-	FIELD(snapshot, system.swap_total_bytes, WORD_U64),
-	FIELD(snapshot, system.swap_free_bytes, WORD_U64),
-	FIELD_F64(snapshot, system.load1, 100),
-	FIELD_F64(snapshot, system.load5, 100),
-	FIELD_F64(snapshot, system.load15, 100),
-	FIELD(snapshot, system.cpu_user_ns, WORD_U64),
-	FIELD(snapshot, system.cpu_system_ns, WORD_U64),
-	FIELD(snapshot, system.cpu_idle_ns, WORD_U64),
-	FIELD(snapshot, system.cpu_iowait_ns, WORD_U64),
-	FIELD(snapshot, system.cpu_steal_ns, WORD_U64),
-	FIELD(snapshot, system.cpu_count, WORD_COUNT),
-	PSI_FIELDS(snapshot, system.psi_cpu.some),
-	PSI_FIELDS(snapshot, system.psi_cpu.full),
-	PSI_FIELDS(snapshot, system.psi_memory.some),
-	PSI_FIELDS(snapshot, system.psi_memory.full),
-	PSI_FIELDS(snapshot, system.psi_io.some),
-	PSI_FIELDS(snapshot, system.psi_io.full),
-	FIELD(snapshot, system.process_count, WORD_U64),
-	FIELD(snapshot, system.forks_total, WORD_U64),
-	FIELD(snapshot, system.oom_kills_total, WORD_U64),
-	FIELD(snapshot, system.swap_in_bytes, WORD_U64),
-	FIELD(snapshot, system.swap_out_bytes, WORD_U64),
-	FIELD_F64(snapshot, system.uptime_seconds, 100),
+/* From HOST_SYSTEM on. */
+#define HOST_FIELD(kind_, member_, key_, scale_, exact_, help_) \
+	{ HOST_WORD_OF_##kind_(scale_), offsetof(struct snapshot, system.member_) },
+#define HOST_PSI(member_, key_, help_) \
+	PSI_FIELDS(snapshot, system.member_.some), PSI_FIELDS(snapshot, system.member_.full),
+#include "model/host_fields.def"
 };
 
 static const struct word_field point_fields[POINT_WORDS] = {

@@ -28,9 +28,8 @@ enum figure {
 /* Kinds of values in a row, beside those of enum field_kind. FIELD_FLAG is none of these: a flag
  * here is a bool. */
 enum row_kind {
-	FIELD_COUNT = FIELD_KINDS, /* unsigned; 0 is unknown */
-	FIELD_INTERVAL,		   /* double; 0 was never asked for */
-	FIELD_BYTES,		   /* uint64_t; on the page in their units, elsewhere a number */
+	FIELD_INTERVAL = FIELD_KINDS, /* double; 0 was never asked for */
+	FIELD_BYTES,		      /* uint64_t; on the page in their units, elsewhere a number */
 	FIELD_BOOL,
 	FIELD_HEX, /* a number that is a name */
 	FIELD_OUTCOME,

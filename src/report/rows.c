@@ -87,8 +87,6 @@ static struct value value_of(int kind, const void *at, char room[ROOM])
 	case FIELD_POSITIVE:
 		return number_of(*(const int *)at <= 0 ? U64_UNKNOWN
 						       : (uint64_t) * (const int *)at);
-	case FIELD_COUNT:
-		return number_of(*(const unsigned *)at ? *(const unsigned *)at : U64_UNKNOWN);
 	case FIELD_ZOMBIES:
 		return number_of(snapshot_count_zombies(at, SNAPSHOT_ALL));
 	case FIELD_SECONDS:
@@ -104,6 +102,7 @@ static struct value value_of(int kind, const void *at, char room[ROOM])
 	case FIELD_STRING:
 		return text_of(*(const char *const *)at);
 	case FIELD_COMM:
+	case FIELD_NAME:
 		return text_of(*(const char *)at ? at : NULL);
 	case FIELD_CHAR:
 		snprintf(room, ROOM, "%c", *(const char *)at);
@@ -333,40 +332,18 @@ static void write_gpus(struct json *j, const void *snapshot)
 		FIELD(name_ "_avg300", snapshot, field_.avg300, F64), \
 		FIELD(name_ "_total_us", snapshot, field_.total_us, U64)
 
+#define HAS_EXACT true
+#define HAS_PLAIN false
+
 static const struct row_field snapshot_items[] = {
 	FIELD_EXACT("timestamp", snapshot, wall_ns, SECONDS),
-	FIELD("daemon_pid", snapshot, daemon_pid, POSITIVE),
-	FIELD("boot_id", snapshot, boot_id, COMM),
-	FIELD_EXACT("system_memory_total_mb", snapshot, system.memory_total_bytes, MB),
-	FIELD_EXACT("system_memory_available_mb", snapshot, system.memory_available_bytes, MB),
-	FIELD_EXACT("system_memory_used_mb", snapshot, system.memory_used_bytes, MB),
-	FIELD("load_avg_1", snapshot, system.load1, F64),
-	FIELD("load_avg_5", snapshot, system.load5, F64),
-	FIELD("load_avg_15", snapshot, system.load15, F64),
-	FIELD_EXACT("swap_total_mb", snapshot, system.swap_total_bytes, MB),
-	FIELD_EXACT("swap_free_mb", snapshot, system.swap_free_bytes, MB),
-	FIELD_EXACT("cpu_user_seconds", snapshot, system.cpu_user_ns, SECONDS),
-	FIELD_EXACT("cpu_system_seconds", snapshot, system.cpu_system_ns, SECONDS),
-	FIELD_EXACT("cpu_idle_seconds", snapshot, system.cpu_idle_ns, SECONDS),
-	FIELD_EXACT("cpu_iowait_seconds", snapshot, system.cpu_iowait_ns, SECONDS),
-	FIELD_EXACT("cpu_steal_seconds", snapshot, system.cpu_steal_ns, SECONDS),
-	FIELD("cpu_count", snapshot, system.cpu_count, COUNT),
-	PSI_LINE("psi_cpu_some", system.psi_cpu.some),
-	PSI_LINE("psi_cpu_full", system.psi_cpu.full),
-	PSI_LINE("psi_memory_some", system.psi_memory.some),
-	PSI_LINE("psi_memory_full", system.psi_memory.full),
-	PSI_LINE("psi_io_some", system.psi_io.some),
-	PSI_LINE("psi_io_full", system.psi_io.full),
-	FIELD("process_count", snapshot, system.process_count, U64),
-	FIELD("forks_total", snapshot, system.forks_total, U64),
-	FIELD("oom_kills_total", snapshot, system.oom_kills_total, U64),
-	FIELD("swap_in_mb", snapshot, system.swap_in_bytes, MB),
-	FIELD("swap_out_mb", snapshot, system.swap_out_bytes, MB),
-	FIELD("uptime_seconds", snapshot, system.uptime_seconds, F64),
-	FIELD_EXACT("daemon_rss_mb", snapshot, daemon_rss_bytes, MB),
-	FIELD("pressure_level", snapshot, pressure_level, STRING),
-	FIELD("running_jobs", snapshot, running_jobs, PID),
-	FIELD("active_sheets", snapshot, active_sheets, PID),
+#define HOST_MEMBER(kind_, member_, key_, exact_, help_) \
+	FIELD(key_, snapshot, member_, kind_, .has_exact = HAS_##exact_),
+#define HOST_FIELD(kind_, member_, key_, scale_, exact_, help_) \
+	FIELD(key_, snapshot, system.member_, kind_, .has_exact = HAS_##exact_),
+#define HOST_PSI(member_, key_, help_) \
+	PSI_LINE(key_ "_some", system.member_.some), PSI_LINE(key_ "_full", system.member_.full),
+#include "model/host_fields.def"
 	FIELD_JSON("gpus", 0, write_gpus),
 	FIELD_JSON("zombie_pids", 0, write_zombie_pids),
 	FIELD_OF_ALL("zombie_count", ZOMBIES),

@@ -69,18 +69,10 @@ static void give_int_or_none(sqlite3_context *ctx, const void *field)
 		give_int(ctx, field);
 }
 
-static void give_pid(sqlite3_context *ctx, const void *field)
+static void give_positive(sqlite3_context *ctx, const void *field)
 {
 	if (*(const int *)field > 0)
 		give_int(ctx, field);
-}
-
-static void give_count(sqlite3_context *ctx, const void *field)
-{
-	unsigned v = *(const unsigned *)field;
-
-	if (v > 0)
-		sqlite3_result_int64(ctx, v);
 }
 
 static void give_fd_limit(sqlite3_context *ctx, const void *field)
@@ -171,6 +163,7 @@ static void give_zombie_count(sqlite3_context *ctx, const void *snapshot)
 /* The type in SQL and the function for a field of a sample, by its kind in sample_fields.def. */
 #define GIVE_PID "INTEGER", give_int
 #define GIVE_INT "INTEGER", give_int_or_none
+#define GIVE_POSITIVE "INTEGER", give_positive
 #define GIVE_U64 "INTEGER", give_u64
 #define GIVE_LIMIT "INTEGER", give_fd_limit
 #define GIVE_F64 "REAL", give_f64
@@ -179,6 +172,7 @@ static void give_zombie_count(sqlite3_context *ctx, const void *snapshot)
 #define GIVE_STRING "TEXT", give_text
 #define GIVE_CHAR "TEXT", give_state
 #define GIVE_COMM "TEXT", give_chars
+#define GIVE_NAME "TEXT", give_chars
 #define GIVE_COUNTS "TEXT", give_syscall_counts
 #define GIVE_TIMES "TEXT", give_syscall_times
 
@@ -548,20 +542,12 @@ static const struct vtab_column snapshot_columns[] = {
 	{ "id", "INTEGER", give_i64, SNAPSHOT(tick_id), VTAB_TICK, 0,
 	  "the snapshot's number; process_metrics.snapshot_id" },
 	{ "timestamp", "REAL", give_seconds, SNAPSHOT(wall_ns), VTAB_TIME, 0, "unix seconds" },
-	{ "daemon_pid", "INTEGER", give_pid, HOST(daemon_pid), "the daemon that recorded it" },
-	{ "system_memory_total_mb", "REAL", give_mb, HOST(system.memory_total_bytes),
-	  "memory of the host" },
-	{ "system_memory_available_mb", "REAL", give_mb, HOST(system.memory_available_bytes),
-	  "what programs could still get" },
-	{ "system_memory_used_mb", "REAL", give_mb, HOST(system.memory_used_bytes),
-	  "total less available" },
-	{ "daemon_rss_mb", "REAL", give_mb, HOST(daemon_rss_bytes), "proctor's own memory" },
-	{ "load_avg_1", "REAL", give_f64, HOST(system.load1), "load over a minute" },
-	{ "load_avg_5", "REAL", give_f64, HOST(system.load5), "over 5 minutes" },
-	{ "load_avg_15", "REAL", give_f64, HOST(system.load15), "over 15 minutes" },
-	{ "pressure_level", "TEXT", give_text, HOST(pressure_level), "none, low, …" },
-	{ "running_jobs", "INTEGER", give_int, HOST(running_jobs), "jobs that ran" },
-	{ "active_sheets", "INTEGER", give_int, HOST(active_sheets), "sheets that ran" },
+#define HOST_MEMBER(kind_, member_, key_, exact_, help_) \
+	{ key_, GIVE_##kind_, HOST(member_), help_ },
+#define HOST_FIELD(kind_, member_, key_, scale_, exact_, help_) \
+	{ key_, GIVE_##kind_, HOST(system.member_), help_ },
+#define HOST_PSI(member_, key_, help_) { key_, "TEXT", give_psi, HOST(system.member_), help_ },
+#include "model/host_fields.def"
 	{ "zombie_count", "INTEGER", give_zombie_count, SNAPSHOT(snap), VTAB_NO_KEY, PROCESSES,
 	  "recorded processes that were zombies" },
 	{ "zombie_pids", "TEXT", give_zombie_pids, SNAPSHOT(snap), VTAB_NO_KEY, PROCESSES,
@@ -574,32 +560,6 @@ static const struct vtab_column snapshot_columns[] = {
 	  "of jobs, with their memory: a JSON array of objects; NULL: nobody looked" },
 	{ "conductor_uptime_seconds", "REAL", give_f64, HOST(daemon_uptime_seconds),
 	  "how long the recorder was up" },
-	{ "boot_id", "TEXT", give_chars, HOST(boot_id), "of the host" },
-	{ "swap_total_mb", "REAL", give_mb, HOST(system.swap_total_bytes), "swap space" },
-	{ "swap_free_mb", "REAL", give_mb, HOST(system.swap_free_bytes), "not used" },
-	{ "cpu_user_seconds", "REAL", give_seconds, HOST(system.cpu_user_ns),
-	  "CPU time of all cores since boot, in programs" },
-	{ "cpu_system_seconds", "REAL", give_seconds, HOST(system.cpu_system_ns), "in the kernel" },
-	{ "cpu_idle_seconds", "REAL", give_seconds, HOST(system.cpu_idle_ns), "idle" },
-	{ "cpu_iowait_seconds", "REAL", give_seconds, HOST(system.cpu_iowait_ns),
-	  "waiting for disks" },
-	{ "cpu_steal_seconds", "REAL", give_seconds, HOST(system.cpu_steal_ns),
-	  "taken by the hypervisor" },
-	{ "cpu_count", "INTEGER", give_count, HOST(system.cpu_count), "cores" },
-	{ "psi_cpu", "TEXT", give_psi, HOST(system.psi_cpu),
-	  "stalls for lack of CPU: a JSON object, psi_cpu ->> '$.some.avg10'" },
-	{ "psi_memory", "TEXT", give_psi, HOST(system.psi_memory), "of memory" },
-	{ "psi_io", "TEXT", give_psi, HOST(system.psi_io), "of I/O" },
-	{ "process_count", "INTEGER", give_u64, HOST(system.process_count),
-	  "processes on the host" },
-	{ "forks_total", "INTEGER", give_u64, HOST(system.forks_total), "forks since boot" },
-	{ "oom_kills_total", "INTEGER", give_u64, HOST(system.oom_kills_total),
-	  "OOM kills since boot" },
-	{ "swap_in_mb", "REAL", give_mb, HOST(system.swap_in_bytes),
-	  "read back from swap since boot" },
-	{ "swap_out_mb", "REAL", give_mb, HOST(system.swap_out_bytes),
-	  "written to swap since boot" },
-	{ "uptime_seconds", "REAL", give_f64, HOST(system.uptime_seconds), "since boot" },
 	{ "resolution_seconds", "REAL", give_f64, SNAPSHOT(resolution_seconds), VTAB_NO_KEY, 0,
 	  "NULL: a moment; 60: a minute, of which only GPUs are kept of the host" },
 	{ "covers", "TEXT", give_covers, HOST(covers),
