@@ -267,6 +267,16 @@ struct statement_row {
 /* How many, and about how many bytes. */
 #define COUNT_AND_SIZE(bytes) "SELECT count(*), sum(" bytes ") FROM "
 
+/* The attempt of the first process of a row of minutes; those of GPUs are the host's. */
+#define ATTEMPT_OF_ROLLUP                                                                         \
+	"(SELECT attempt FROM processes p WHERE t.id & 15 = 0 AND p.id BETWEEN t.id & 1073741823" \
+	" AND (t.id & 1073741823) + 15 LIMIT 1)"
+
+#define OWNED(attempt, bytes, table)                                                             \
+	"SELECT max(w.id), a.uid, count(*), sum(w.bytes) FROM (SELECT id, " attempt              \
+	" AS attempt, " bytes " AS bytes FROM " table " t WHERE id > ?1 ORDER BY id LIMIT ?2) w" \
+	" LEFT JOIN attempts a ON a.id = w.attempt GROUP BY a.uid"
+
 /* A slice of what is to go; which may order them. */
 #define DELETE_SOME(table, which) \
 	"DELETE FROM " table " WHERE id IN (SELECT id FROM " table " WHERE " which " LIMIT ?2)"

@@ -101,7 +101,7 @@ static void test_the_right_index_is_used(void **state)
 		{ STATEMENT_WALK_FOLDS, "INDEX processes_by_pid (pid=?)" },
 		{ STATEMENT_WALK_TAILS, "INDEX processes_by_pid (pid=?)" },
 		{ STATEMENT_WALK_EVENTS, "INDEX events_by_time (wall_ns>? AND wall_ns<?)" },
-		{ STATEMENT_NEXT_EVENTS, "COVERING INDEX events_by_time (wall_ns>?" },
+		{ STATEMENT_OLDEST_FOLD, "COVERING INDEX folds_by_time (first_ns>?" },
 		{ STATEMENT_EVENTS_OF_ATTEMPT, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_EVENTS_OF_JOB, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_FIND_ATTEMPT, "(job=? AND attempt_num=?)" },

@@ -131,6 +131,148 @@ static void test_few_events_of_many(void **state)
 	assert_int_equal(result.n_events, 0);
 }
 
+/* ---- many users ---- */
+
+static struct attempt must_begin_as(struct store *store, const char *job_id, uint64_t uid,
+				    uint64_t wall_ns)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+
+	a.uid = uid;
+	a.started_wall_ns = wall_ns;
+	must(store_begin_attempt(store, &a, &err), &err);
+	return a;
+}
+
+/* An hour of samples of n processes, with events and sheets, which ended so long ago. */
+static void must_record_as(struct store *store, const char *job_id, uint64_t uid, uint64_t ago,
+			   int n, int n_events, int n_sheets)
+{
+	struct attempt a = must_begin_as(store, job_id, uid, NOW - ago - HOUR);
+	struct err err = ERR_INIT;
+
+	for (int i = 0; i < n_events; i++)
+		add_event(store, &a, NOW - ago - HOUR);
+	for (int i = 1; i <= n_sheets; i++) {
+		struct sheet_record sheet = { .num = i,
+					      .try_num = 1,
+					      .name = "a sheet of many",
+					      .command = "make all the others as well" };
+
+		must(store_write_sheets(store, &a, &sheet, 1, &err), &err);
+	}
+	if (n > 0)
+		tick_between(store, &a, ago + HOUR, ago, 15 * SECOND_NS, n);
+	must_finish_at(store, &a, NOW - ago);
+}
+
+/* What the record of a user has: folds, events, sheets, curves, attempts. */
+struct holdings {
+	int64_t n[5];
+};
+
+static struct holdings holdings_of(const struct fixture *f, uint64_t uid)
+{
+	static const char *const columns[] = { "folds WHERE recorder", "events WHERE attempt",
+					       "sheets WHERE attempt", "points WHERE attempt",
+					       "attempts WHERE id" };
+	struct holdings h;
+
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+		char sql[160];
+
+		snprintf(sql, sizeof(sql),
+			 "SELECT count(*) FROM %s IN (SELECT id FROM attempts WHERE uid = %llu)",
+			 columns[i], (unsigned long long)uid);
+		h.n[i] = raw_sql(f->db, sql);
+	}
+	return h;
+}
+
+static void assert_untouched(const struct fixture *f, uint64_t uid, const struct holdings *before)
+{
+	struct holdings now = holdings_of(f, uid);
+
+	for (size_t i = 0; i < ARRAY_SIZE(now.n); i++)
+		assert_int_equal(now.n[i], before->n[i]);
+}
+
+/* Whatever one user floods a record with, users below the average lose nothing of theirs, which is
+ * older. */
+static void test_a_flood_costs_who_floods(void **state)
+{
+	static const struct {
+		int n_processes, n_events, n_sheets;
+	} floods[] = { { 40, 20, 1 }, { 1, 600, 1 }, { 0, 0, 1000 }, { 2, 300, 300 } };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(floods); i++) {
+		CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+		struct retention_policy policy = default_policy;
+		struct retention_result result;
+		struct holdings quiet, root, flood;
+
+		must_record_as(store, "quiet", 1000, 20 * HOUR, 8, 5, 2);
+		must_record_as(store, "root", 0, 18 * HOUR, 8, 5, 2);
+		for (uint64_t k = 0; k < 10; k++)
+			must_record_as(store, "flood", 2000, (12 - k) * HOUR, floods[i].n_processes,
+				       floods[i].n_events, floods[i].n_sheets);
+		must_record_as(store, "newest", 1000, HOUR / 2, 1, 1, 1);
+		quiet = holdings_of(f, 1000);
+		root = holdings_of(f, 0);
+		flood = holdings_of(f, 2000);
+		policy.max_bytes = used_bytes(f) / 4 * 3;
+		result = must_retain_at(store, &policy, NOW);
+		assert_int_equal(result.over_bytes, 0);
+		assert_untouched(f, 1000, &quiet);
+		assert_untouched(f, 0, &root);
+		if (floods[i].n_sheets > 1) {
+			assert_in_range(result.n_attempts, 1, 8);
+			assert_int_equal(raw_sql(f->db, "SELECT min(attempt_num) FROM attempts"
+							" WHERE uid = 2000"),
+					 (int64_t)result.n_attempts + 1); /* the oldest went */
+		} else { /* what it used, and how it ended, stays */
+			assert_int_equal(holdings_of(f, 2000).n[4], flood.n[4]);
+		}
+		assert_is_sound(f->db);
+		store = store_close(store);
+		assert_int_equal(unlink(f->db), 0);
+	}
+}
+
+/* Two with as much as each other, and more users than are counted one by one. */
+static void test_many_users(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct holdings before[50], small;
+
+	for (uint64_t uid = 0; uid < ARRAY_SIZE(before); uid++)
+		must_record_as(store, "small", uid + 1, 20 * HOUR, 1, 1, 1);
+	for (uint64_t k = 0; k < 5; k++) {
+		must_record_as(store, "a", 2000, (10 - k) * HOUR, 40, 50, 1);
+		must_record_as(store, "b", 2001, (10 - k) * HOUR, 40, 50, 1);
+	}
+	must_record_as(store, "small", 7, HOUR / 2, 1, 1, 1);
+	for (uint64_t uid = 0; uid < ARRAY_SIZE(before); uid++)
+		before[uid] = holdings_of(f, uid + 1);
+	policy.max_bytes = used_bytes(f) / 100 * 95;
+	assert_int_equal(must_retain_at(store, &policy, NOW).over_bytes, 0);
+	for (uint64_t uid = 0; uid < ARRAY_SIZE(before); uid++)
+		assert_untouched(f, uid + 1, &before[uid]);
+	for (uint64_t uid = 2000; uid < 2002; uid++) /* both lose the oldest */
+		assert_in_range(holdings_of(f, uid).n[0], 1, 14);
+
+	policy.max_bytes = 1; /* no user is spared */
+	assert_true(must_retain_at(store, &policy, NOW).over_bytes > 0);
+	small = holdings_of(f, 1);
+	assert_int_equal(small.n[4], 0);
+	assert_int_equal(count(f, "attempts"), 1);
+	assert_is_sound(f->db);
+}
+
 /* Anomalies of the host with as much evidence as one may have; the last one lasts. */
 static void fill_with_anomalies(const struct fixture *f, int n)
 {
@@ -518,6 +660,8 @@ int main(void)
 		STORE_TEST(test_max_bytes),
 		STORE_TEST(test_events_fill_it),
 		STORE_TEST(test_few_events_of_many),
+		STORE_TEST(test_a_flood_costs_who_floods),
+		STORE_TEST(test_many_users),
 		STORE_TEST(test_anomalies_for_room),
 		STORE_TEST(test_max_bytes_beside_a_reader),
 		STORE_TEST(test_max_bytes_of_all),

@@ -72,5 +72,5 @@ drop_fn retain_drop_curves;
 
 /* For room: what age removes, of any age, as long as there is too little. */
 int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, struct err *err);
-stage_fn room_begin, room_logs, room_count_events, room_many_events, room_phases, room_processes,
-	room_attempts, room_end;
+stage_fn room_begin, room_logs, room_count_owners, room_owner, room_owner_done, room_many_events,
+	room_minutes, room_events, room_phases, room_processes, room_attempts, room_end;

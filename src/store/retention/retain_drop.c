@@ -1,5 +1,6 @@
 /* retain_drop - what is too old goes, and what there is no room for. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/macros.h"
@@ -133,8 +134,6 @@ int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err)
 
 /* ---- room ---- */
 
-#define BATCH_COUNTED 1000 /* between two looks at the clock, where none goes */
-
 static int read_over(const struct slice *slice, uint64_t *ret, struct err *err)
 {
 	const struct retention *run = slice->run;
@@ -161,6 +160,9 @@ int room_begin(struct slice *slice, struct err *err)
 	uint64_t over = 0;
 	int r;
 
+	for (size_t i = 0; i < ARRAY_SIZE(slice->run->owners); i++)
+		slice->run->owners[i] = (struct retention_owner){ .uid = -1 };
+	slice->run->after_owned = INT64_MIN;
 	slice->run->result.beside_bytes = space_beside(slice->store, &slice->run->policy);
 	r = read_over(slice, &over, err);
 	set_target(slice->run, r < 0 ? 0 : over);
@@ -208,53 +210,178 @@ int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, str
 	return r <= 0 ? r : lacks_room(slice, err);
 }
 
-/* By time, as they go. Their ids do not tell how many are left: one that stays may be years older
- * than the next. */
-int room_count_events(struct slice *slice, struct err *err)
+/* ---- whose it is ---- */
+
+/*
+ * One user may fill a database of many. So what lacks is first taken from users that have more than
+ * a level, which is such that this is enough. Others lose nothing, unless it is not enough after
+ * all.
+ */
+static const struct owned_table {
+	enum statement id;
+	int64_t batch; /* between two looks at the clock */
+} owned_tables[] = {
+	{ STATEMENT_OWNED_CHUNKS, 1000 }, { STATEMENT_OWNED_ROLLUPS, 1000 },
+	{ STATEMENT_OWNED_EVENTS, 1000 }, { STATEMENT_OWNED_PROCESSES, 1000 },
+	{ STATEMENT_OWNED_ATTEMPTS, 20 },
+};
+
+/* Where all places are taken, the one with the least gives way, and its bytes stay: so a user with
+ * more than one in ARRAY_SIZE(owners) of all bytes is among them. */
+static void add_owned(struct retention *run, int64_t uid, uint64_t n_bytes)
+{
+	struct retention_owner *least = run->owners;
+
+	for (size_t i = 0; i < ARRAY_SIZE(run->owners); i++) {
+		struct retention_owner *owner = &run->owners[i];
+
+		if (owner->uid == uid) {
+			owner->n_bytes += n_bytes;
+			return;
+		}
+		if (owner->n_bytes < least->n_bytes)
+			least = owner;
+	}
+	least->uid = uid;
+	least->n_bytes += n_bytes;
+}
+
+int room_count_owners(struct slice *slice, struct err *err)
 {
 	struct retention *run = slice->run;
 	int r = lacks_room(slice, err);
 
 	if (r <= 0)
 		return r;
-	while ((r = slice_goes_on(slice, err)) > 0) {
+	while (run->owned_table < ARRAY_SIZE(owned_tables) && (r = slice_goes_on(slice, err)) > 0) {
+		const struct owned_table *table = &owned_tables[run->owned_table];
 		CLEANUP(query_close) struct query q = QUERY_INIT;
-		unsigned n = 0;
+		int64_t last = INT64_MIN;
 
-		r = query_ask(slice->store, STATEMENT_NEXT_EVENTS, &q, err, run->after_event_ns,
-			      run->after_event, BATCH_COUNTED);
-		for (; r >= 0 && (r = query_step(&q, err)) > 0; n++) {
-			run->after_event_ns = query_read_i64(&q);
-			run->after_event = query_read_i64(&q);
+		r = query_ask(slice->store, table->id, &q, err, run->after_owned, table->batch);
+		while (r >= 0 && (r = query_step(&q, err)) > 0) {
+			int64_t id = query_read_i64(&q);
+			bool has_owner = !query_is_null(&q);
+			int64_t uid = query_read_i64(&q);
+			uint64_t n = (uint64_t)query_read_i64(&q);
+			uint64_t n_bytes = (uint64_t)query_read_i64(&q);
+
+			last = id > last ? id : last;
+			run->n_owned_bytes += n_bytes;
+			if (has_owner)
+				add_owned(run, uid, n_bytes);
+			if (table->id == STATEMENT_OWNED_EVENTS) {
+				run->n_events += n;
+				run->n_event_bytes += n_bytes;
+			}
 		}
 		if (r < 0)
 			return r;
-		run->n_events += n;
-		if (n < BATCH_COUNTED) {
-			run->n_events += run->result.n_events; /* as it began */
-			return 0;
-		}
+		run->after_owned = last;
+		run->owned_table += last == INT64_MIN;
 	}
-	return r < 0 ? r : 1;
+	if (r < 0 || run->owned_table < ARRAY_SIZE(owned_tables))
+		return r < 0 ? r : 1;
+	if (run->n_events > 0) { /* as it began */
+		run->n_event_bytes += run->n_event_bytes / run->n_events * run->result.n_events;
+		run->n_events += run->result.n_events;
+	}
+	return 0;
 }
 
-/* A few jobs that start process after process fill it alone: all else would go for little. */
-int room_many_events(struct slice *slice, struct err *err)
+static bool is_owner(const struct retention_owner *owner)
 {
-	const struct retention *run = slice->run;
-	uint64_t used = 0, n_left = run->n_events - run->result.n_events;
-	int64_t each = 0;
+	return owner->uid >= 0 && !owner->is_done;
+}
+
+/* Up to where all owners together have so many bytes above it. */
+static double find_level(const struct retention *run, double n_bytes)
+{
+	double low = 0, high = (double)run->n_owned_bytes;
+
+	for (int i = 0; i < 50; i++) {
+		double level = (low + high) / 2, above = 0;
+
+		for (size_t k = 0; k < ARRAY_SIZE(run->owners); k++)
+			if (is_owner(&run->owners[k]))
+				above += fmax(0, (double)run->owners[k].n_bytes - level);
+		*(above > n_bytes ? &low : &high) = level;
+	}
+	return low;
+}
+
+/* Whose records go now, and how many bytes of them: what he has above the level. */
+int room_owner(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	struct retention_owner *most = NULL;
+	uint64_t used = 0;
+	unsigned n_owners = 0;
+	double scale, lacking, excess;
 	int r = lacks_room(slice, err);
 
-	if (r <= 0)
+	if (r > 0)
+		r = space_read(slice->store, NULL, &used, err);
+	if (r < 0 || !u64_known(run->target_bytes) || used <= run->target_bytes)
 		return r;
-	r = space_read(slice->store, NULL, &used, err);
-	if (r == 0)
-		r = retain_count(slice->store, STATEMENT_SIZE_OF_EVENT, &each, err);
-	/* About how many bytes those have that have not gone since they were counted. */
-	if (r < 0 || run->n_events <= run->result.n_events || n_left * (uint64_t)each <= used / 2)
-		return r;
-	return room_drop(slice, NULL, &retain_events, err);
+	for (size_t i = 0; i < ARRAY_SIZE(run->owners); i++) {
+		n_owners += run->owners[i].uid >= 0;
+		if (is_owner(&run->owners[i]) && (!most || run->owners[i].n_bytes > most->n_bytes))
+			most = &run->owners[i];
+	}
+	if (n_owners < 2 || !most)
+		return 0;
+	run->owner = most->uid;
+	run->owner_stage = run->stage;
+	run->after_fold_ns = run->after_owned = INT64_MIN;
+	run->room_bytes = run->target_bytes;
+	lacking = (double)(used - run->target_bytes);
+	scale = (double)used / (double)run->n_owned_bytes; /* indices and the rest of pages */
+	excess = scale * ((double)most->n_bytes - find_level(run, lacking / scale));
+	most->is_done = true;
+	run->target_bytes = used - (uint64_t)fmin(lacking, excess);
+	return 0;
+}
+
+int room_owner_done(struct slice *slice, struct err *err)
+{
+	(void)err;
+	slice->run->target_bytes = slice->run->room_bytes;
+	slice->run->owner = -1;
+	slice->run->stage = slice->run->owner_stage - 1; /* the next owner, if it is not enough */
+	return 0;
+}
+
+/* Rows of minutes have no index by owner: they are looked through in the order of their ids. */
+int room_minutes(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	int r;
+
+	while ((r = lacks_room(slice, err)) > 0) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+		int64_t last = INT64_MIN;
+
+		r = slice_goes_on(slice, err);
+		if (r <= 0)
+			return r < 0 ? r : 1;
+		r = query_ask(slice->store, STATEMENT_OWNED_ROLLUPS, &q, err, run->after_owned,
+			      BATCH_ROWS);
+		while (r >= 0 && (r = query_step(&q, err)) > 0) {
+			int64_t id = query_read_i64(&q);
+
+			last = id > last ? id : last;
+		}
+		if (r < 0 || last == INT64_MIN)
+			return r;
+		r = query_exec(slice->store, STATEMENT_DROP_OWNED_ROLLUPS, err, run->after_owned,
+			       last, run->owner);
+		if (r < 0)
+			return r;
+		run->result.n_minutes += (uint64_t)sqlite3_changes(slice->store->db);
+		run->after_owned = last;
+	}
+	return r;
 }
 
 /* ---- attempts ---- */
@@ -264,7 +391,8 @@ static int next_attempt(struct slice *slice, int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	bool may_run = true;
-	int r = query_ask(slice->store, STATEMENT_NEXT_ATTEMPT, &q, err, slice->run->after_attempt);
+	int r = query_ask(slice->store, STATEMENT_NEXT_ATTEMPT, &q, err, slice->run->after_attempt,
+			  slice->run->owner);
 
 	if (r < 0)
 		return r;
@@ -339,6 +467,34 @@ static int each_attempt(struct slice *slice, enum statement id, const char *what
 	if (r == 0)
 		slice->run->after_attempt = 0; /* where the next stage begins */
 	return r;
+}
+
+int room_events(struct slice *slice, struct err *err)
+{
+	return each_attempt(slice, STATEMENT_DROP_EVENTS_OF_ATTEMPT, "events",
+			    &slice->run->result.n_events, err);
+}
+
+/* A few jobs that start process after process fill it alone: all else would go for little. */
+int room_many_events(struct slice *slice, struct err *err)
+{
+	const struct retention *run = slice->run;
+	uint64_t used = 0;
+	double left;
+	int r = lacks_room(slice, err);
+
+	if (r <= 0)
+		return r;
+	r = space_read(slice->store, NULL, &used, err);
+	if (r < 0 || run->n_events <= run->result.n_events)
+		return r;
+	/* About how many bytes those have that have not gone since they were counted. */
+	left = (double)run->n_event_bytes / (double)run->n_events *
+	       (double)(run->n_events - run->result.n_events);
+	if (left <= (double)used / 2)
+		return 0;
+	return run->owner >= 0 ? room_events(slice, err)
+			       : room_drop(slice, NULL, &retain_events, err);
 }
 
 int room_phases(struct slice *slice, struct err *err)

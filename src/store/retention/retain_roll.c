@@ -341,13 +341,15 @@ static int load_hour(struct rolling *g, int64_t cutoff_ns, struct err *err)
 	CLEANUP(query_close) struct query oldest = QUERY_INIT, q = QUERY_INIT;
 	int64_t recorder, first_ns;
 	unsigned n = 0;
-	int r = query_first(g->store, STATEMENT_OLDEST_FOLD, &oldest, err, cutoff_ns);
+	struct retention *run = g->slice->run;
+	int r = query_first(g->store, STATEMENT_OLDEST_FOLD, &oldest, err, cutoff_ns, run->owner,
+			    run->owner < 0 ? INT64_MIN : run->after_fold_ns);
 
 	g->n_folds = 0;
 	if (r <= 0)
 		return r;
 	recorder = query_read_i64(&oldest);
-	first_ns = query_read_i64(&oldest);
+	first_ns = run->after_fold_ns = query_read_i64(&oldest);
 	r = query_ask(g->store, STATEMENT_FOLDS_OF_HOUR, &q, err, first_ns,
 		      (int64_t)((uint64_t)first_ns / HOUR_NS * HOUR_NS + HOUR_NS - 1), cutoff_ns,
 		      recorder, GROUP_FOLDS);

@@ -412,6 +412,7 @@ static const struct stage {
 	drop_fn *drop;
 	const struct old_rows *rows;
 	int64_t (*cutoff)(const struct retention *run);
+	bool is_of_owner; /* of the user with the most records, if there are several users */
 } stages[] = {
 	{ .fn = look_at_clock, .is_alone = true },	  /* whether anything is old at all */
 	{ .fn = count_due, .is_alone = true },		  /* how much there is */
@@ -426,8 +427,18 @@ static const struct stage {
 	{ .rows = &daemons, .cutoff = events_cutoff },
 	{ .fn = room_begin },	     /* whether there is too little; if so until there is enough: */
 	{ .fn = room_logs },	     /* the oldest that were rotated */
-	{ .fn = room_count_events }, /* how many there are, for the next one */
-	{ .fn = room_many_events },  /* the oldest, where most of it is events */
+	{ .fn = room_count_owners }, /* who has how much, for the next ones */
+	{ .fn = room_owner },
+	{ .fn = room_many_events, .is_of_owner = true }, /* where most of it is events */
+	{ .drop = retain_roll, .is_of_owner = true },
+	{ .drop = retain_roll, .cutoff = full_cutoff, .is_of_owner = true },
+	{ .fn = room_minutes, .is_of_owner = true },
+	{ .fn = room_events, .is_of_owner = true },
+	{ .fn = room_phases, .is_of_owner = true },
+	{ .fn = room_processes, .is_of_owner = true },
+	{ .fn = room_attempts, .is_of_owner = true },
+	{ .fn = room_owner_done, .is_of_owner = true }, /* perhaps the next owner; then of all: */
+	{ .fn = room_many_events },			/* the oldest, where most of it is events */
 	{ .drop = retain_roll },
 	{ .drop = retain_roll, .cutoff = full_cutoff }, /* what that has begun is ended */
 	{ .rows = &minutes },
@@ -454,7 +465,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 {
 	*run = (struct retention){
 		.after_recorder = INT64_MIN,
-		.after_event_ns = INT64_MIN,
+		.owner = -1,
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
@@ -476,7 +487,8 @@ static int run_stages(struct slice *slice, bool is_alone, struct err *err)
 
 	while (run->stage < ARRAY_SIZE(stages) && stages[run->stage].is_alone == is_alone) {
 		const struct stage *stage = &stages[run->stage];
-		int r = stage->fn	 ? stage->fn(slice, err)
+		int r = stage->is_of_owner && run->owner < 0 ? 0
+			: stage->fn			     ? stage->fn(slice, err)
 			: !stage->cutoff ? room_drop(slice, stage->drop, stage->rows, err)
 			: stage->rows
 				? retain_drop_rows(slice, stage->rows, stage->cutoff(run), err)

@@ -93,9 +93,22 @@ struct retention {
 	int64_t after_anomaly; /* the same, of those that began then: */
 	int64_t after_anomaly_ns;
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
-	uint64_t n_events; /* that there were when they were counted, and that had gone before… */
-	int64_t after_event_ns, after_event; /* …and those up to here were */
-	uint64_t n_folds_due;		     /* at the beginning, for who shows progress */
+	/* Whose records there are: of users with the most, about how many bytes. Rows up to
+	 * after_owned of a table are added. */
+	struct retention_owner {
+		int64_t uid; /* negative: unused */
+		uint64_t n_bytes;
+		bool is_done; /* has given what is too much */
+	} owners[32];
+	uint64_t n_owned_bytes; /* of all */
+	size_t owned_table;
+	int64_t after_owned;
+	uint64_t n_events, n_event_bytes; /* that there were, with those that had gone before */
+	int64_t owner;			  /* whose records go; negative: anybody's */
+	unsigned owner_stage;		  /* from which on the next owner's go */
+	uint64_t room_bytes;		  /* target_bytes of all, while it is that of an owner */
+	int64_t after_fold_ns;		  /* of the owner none is older */
+	uint64_t n_folds_due;		  /* at the beginning, for who shows progress */
 	bool is_cut_short;
 	unsigned n_full; /* times that the disk was, since something was done last */
 	struct err full; /* why it was cut short */
