@@ -198,26 +198,6 @@ const struct columns score_columns = COLUMNS(score_items);
 
 /* ---- statements ---- */
 
-/* Columns of a statement, and what stands before their names where it must: "s.". */
-struct part {
-	const char *prefix;
-	const struct columns *columns;
-};
-
-/*
- * text, in which for all columns of parts, in their order:
- *	@names   their names
- *	@values  a question mark each
- *	@sets    name = ?
- *	@merged  name = the new value where there is one, else the old
- *	@named   ? AS name
- *	@raised  name = the larger of it and new.name, or the one there is
- */
-struct statement_row {
-	const char *text;
-	struct part parts[6];
-};
-
 /* A row of processes that only samples have made: no end of an attempt has told of it. */
 #define IS_UNACCOUNTED "(n_samples IS NULL OR is_raised)"
 
@@ -319,51 +299,37 @@ static const struct statement_row rows[STATEMENT_COUNT] = {
 
 /* ---- as SQLite gets them ---- */
 
-static void add_name(struct buf *out, const char *prefix, const char *name)
-{
-	buf_add_str(out, prefix);
-	buf_add_str(out, name);
-}
-
-static void add_value(struct buf *out, const char *prefix, const char *name)
-{
-	(void)prefix;
-	(void)name;
-	buf_add_char(out, '?');
-}
-
-static void add_set(struct buf *out, const char *prefix, const char *name)
-{
-	add_name(out, prefix, name);
-	buf_add_str(out, " = ?");
-}
-
-static void add_merged(struct buf *out, const char *prefix, const char *name)
-{
-	(void)prefix;
-	buf_printf(out, "%s = coalesce(excluded.%s, %s)", name, name, name);
-}
-
-static void add_named(struct buf *out, const char *prefix, const char *name)
-{
-	(void)prefix;
-	buf_printf(out, "? AS %s", name);
-}
-
-static void add_raised(struct buf *out, const char *prefix, const char *name)
-{
-	(void)prefix;
-	buf_printf(out, "%s = coalesce(max(processes.%s, new.%s), processes.%s, new.%s)", name,
-		   name, name, name, name);
-}
-
-static const struct word {
-	const char *text;
-	void (*add)(struct buf *out, const char *prefix, const char *name);
-} words[] = {
-	{ "@named", add_named }, { "@names", add_name },    { "@values", add_value },
-	{ "@sets", add_set },	 { "@merged", add_merged }, { "@raised", add_raised },
+static const char *const sql_types[N_COLUMN_TYPES] = {
+	[COLUMN_U64] = "INTEGER",  [COLUMN_BITS] = "INTEGER", [COLUMN_BITS_OR_NONE] = "INTEGER",
+	[COLUMN_F64] = "REAL",	   [COLUMN_INT] = "INTEGER",  [COLUMN_INT_OR_NONE] = "INTEGER",
+	[COLUMN_FLAG] = "INTEGER", /* all others are text */
 };
+
+/* What a word becomes for each column: ^ is the prefix, $ the name, % the type. */
+static const struct word {
+	const char *text, *each;
+} words[] = {
+	{ "@named", "? AS $" },
+	{ "@names", "^$" },
+	{ "@values", "?" },
+	{ "@sets", "^$ = ?" },
+	{ "@merged", "$ = coalesce(excluded.$, $)" },
+	{ "@raised", "$ = coalesce(max(processes.$, new.$), processes.$, new.$)" },
+	{ "@declared", "$ %" },
+};
+
+/* Whether a part before this one has a column of the name, too. */
+static bool is_declared(const struct statement_row *row, size_t n_parts, const char *name)
+{
+	for (size_t i = 0; i < n_parts; i++)
+		for (size_t k = 0; k < row->parts[i].columns->n; k++) {
+			const char *other = row->parts[i].columns->items[k].name;
+
+			if (other && strcmp(other, name) == 0)
+				return true;
+		}
+	return false;
+}
 
 static void add_word(struct buf *out, const struct word *word, const struct statement_row *row)
 {
@@ -373,23 +339,28 @@ static void add_word(struct buf *out, const struct word *word, const struct stat
 		const struct part *part = &row->parts[i];
 
 		for (size_t k = 0; k < part->columns->n; k++) {
-			const char *name = part->columns->items[k].name;
+			const struct column *c = &part->columns->items[k];
 
-			if (!name)
+			if (!c->name || (strchr(word->each, '%') && is_declared(row, i, c->name)))
 				continue;
 			buf_add_str(out, comma);
-			word->add(out, part->prefix, name);
 			comma = ", ";
+			for (const char *p = word->each; *p; p++)
+				if (*p == '^')
+					buf_add_str(out, part->prefix);
+				else if (*p == '$')
+					buf_add_str(out, c->name);
+				else if (*p == '%')
+					buf_add_str(out, sql_types[c->type] ?: "TEXT");
+				else
+					buf_add_char(out, *p);
 		}
 	}
 }
 
-void statement_write(enum statement id, struct buf *out)
+void statement_row_write(const struct statement_row *row, struct buf *out)
 {
-	const struct statement_row *row = &rows[id];
-	const char *p = row->text;
-
-	while (*p) {
+	for (const char *p = row->text; *p;) {
 		const struct word *word = NULL;
 		size_t plain;
 
@@ -402,4 +373,9 @@ void statement_write(enum statement id, struct buf *out)
 			add_word(out, word, row);
 		p += word ? strlen(word->text) : plain;
 	}
+}
+
+void statement_write(enum statement id, struct buf *out)
+{
+	statement_row_write(&rows[id], out);
 }

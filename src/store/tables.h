@@ -3,7 +3,7 @@
  *
  * Where a table has more columns than one array (keys, or parts that are
  * written at different times) its statements name them together; see
- * statements.def. The tables themselves are made in db/layout.c.
+ * statements.def. The tables themselves are made of the same arrays, in db/layout.c.
  */
 #pragma once
 
@@ -28,3 +28,29 @@ extern const struct columns run_columns;       /* the rest of it */
 extern const struct columns pattern_columns;   /* struct pattern */
 extern const struct columns estimate_columns;  /* struct estimate */
 extern const struct columns score_columns;     /* struct estimate_score */
+
+/* ---- statements ---- */
+
+/* Columns of a statement, and the prefix of their names: "s.". */
+struct part {
+	const char *prefix;
+	const struct columns *columns;
+};
+
+/*
+ * text, in which for all columns of parts, in their order:
+ *	@names     their names
+ *	@values    a question mark each
+ *	@sets      name = ?
+ *	@merged    name = the new value where there is one, else the old
+ *	@named     ? AS name
+ *	@raised    name = the larger of it and new.name, or the one there is
+ *	@declared  name type, of columns with the same name the first
+ */
+struct statement_row {
+	const char *text;
+	struct part parts[6];
+};
+
+/* Appends the text as SQLite gets it. */
+void statement_row_write(const struct statement_row *row, struct buf *out);
