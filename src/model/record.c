@@ -12,18 +12,13 @@
 
 /* ---- values ---- */
 
-#define NUMBER_BYTES 10
 #define F64_KNOWN 1 /* before its eight bytes */
 
 void record_write_number(struct buf *out, uint64_t v)
 {
 	uint8_t bytes[NUMBER_BYTES];
-	size_t n = 0;
 
-	for (; v >= 128; v >>= 7)
-		bytes[n++] = (uint8_t)(v | 128);
-	bytes[n++] = (uint8_t)v;
-	buf_add(out, bytes, n);
+	buf_add(out, bytes, (size_t)(number_put(bytes, v) - bytes));
 }
 
 static void fail(struct record_reader *r, int error)
@@ -35,17 +30,10 @@ static void fail(struct record_reader *r, int error)
 
 uint64_t record_read_number(struct record_reader *r)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	for (unsigned shift = 0; shift < 70 && r->p < r->end; shift += 7) {
-		uint8_t byte = *r->p++;
-
-		if (shift == 63 && byte > 1)
-			break;
-		v |= (uint64_t)(byte & 127) << shift;
-		if (byte < 128)
-			return v;
-	}
+	if (number_get(&r->p, r->end, &v) == 0)
+		return v;
 	fail(r, -EBADMSG);
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/record.h"
 
 /*
  * A tick: how many lists it has (those behind are empty), the id of the tick that
@@ -17,7 +18,6 @@
  * Words: which of them differ (a byte says which bytes of that are not 0), then
  * the step of each of those. Most processes sleep most of the time: two bytes.
  */
-#define NUMBER_BYTES 10 /* of the largest */
 #define LENGTH_BYTES 4
 #define NO_KEY UINT64_MAX /* before the first, 0 */
 /* Which differ, and a number each. */
@@ -71,14 +71,6 @@ uint64_t tick_add_string(struct tick *t, const char *s)
 
 /* ---- writing ---- */
 
-static uint8_t *put_number(uint8_t *p, uint64_t v)
-{
-	for (; v >= 128; v >>= 7)
-		*p++ = (uint8_t)(v | 128);
-	*p++ = (uint8_t)v;
-	return p;
-}
-
 /* Makes room for n bytes, to be written at the returned place; NULL: no memory. */
 static uint8_t *reserve(struct buf *out, size_t n)
 {
@@ -93,14 +85,6 @@ static void commit(struct buf *out, const uint8_t *end)
 {
 	out->len = (size_t)(end - (const uint8_t *)out->data);
 	out->data[out->len] = '\0';
-}
-
-static void add_number(struct buf *out, uint64_t v)
-{
-	uint8_t *p = reserve(out, NUMBER_BYTES);
-
-	if (p)
-		commit(out, put_number(p, v));
 }
 
 /* A bit for each word that differs. Of who sleeps none does, and libc sees that much sooner. */
@@ -140,7 +124,7 @@ static uint8_t *put_words(uint8_t *p, const uint64_t *words, const uint64_t *bef
 	for (; changed; changed &= changed - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(changed);
 
-		p = put_number(p, zigzag(words[i] - before[i]));
+		p = number_put(p, zigzag(words[i] - before[i]));
 	}
 	return p;
 }
@@ -176,14 +160,14 @@ static void write_list(struct buf *out, enum tick_list list, const struct tick *
 
 	if (!p)
 		return;
-	p = put_number(p, rows->n);
+	p = number_put(p, rows->n);
 	length_at = (size_t)(p - (uint8_t *)out->data);
 	p += LENGTH_BYTES;
 	for (size_t i = 0; i < rows->n; i++) {
 		const uint64_t *row = rows->rows + i * width;
 		const uint64_t *same = find_row(&old, old_end, width, row[0]);
 
-		p = put_number(p, row[0] - previous);
+		p = number_put(p, row[0] - previous);
 		p = put_words(p, row + 1, same ? same : unknown_words, list_words[list]);
 		previous = row[0];
 	}
@@ -200,9 +184,9 @@ void tick_write(struct buf *out, const struct tick *t, const struct tick *before
 	while (n_lists > 0 && t->lists[n_lists - 1].n == 0)
 		n_lists--;
 	buf_add_char(out, (char)n_lists);
-	add_number(out, before ? (uint64_t)before_id : 0);
-	add_number(out, t->n_strings);
-	add_number(out, t->strings.len);
+	record_write_number(out, before ? (uint64_t)before_id : 0);
+	record_write_number(out, t->n_strings);
+	record_write_number(out, t->strings.len);
 	buf_add(out, t->strings.data, t->strings.len);
 	if (buf_error(&t->strings) < 0)
 		out->failed = true;
@@ -215,24 +199,6 @@ void tick_write(struct buf *out, const struct tick *t, const struct tick *before
 }
 
 /* ---- reading ---- */
-
-static int get_number(const uint8_t **p, const uint8_t *end, uint64_t *ret)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
-		uint8_t byte = *(*p)++;
-
-		if (shift == 63 && byte > 1)
-			return -EBADMSG;
-		v |= (uint64_t)(byte & 127) << shift;
-		if (byte < 128) {
-			*ret = v;
-			return 0;
-		}
-	}
-	return -EBADMSG;
-}
 
 static int get_mask(const uint8_t **p, const uint8_t *end, unsigned n, uint64_t *ret)
 {
@@ -261,7 +227,7 @@ static int get_words(const uint8_t **p, const uint8_t *end, unsigned n, const ui
 	if (ret)
 		memmove(ret, before, n * sizeof(*ret));
 	for (; changed; changed &= changed - 1) {
-		if (get_number(p, end, &step) < 0)
+		if (number_get(p, end, &step) < 0)
 			return -EBADMSG;
 		if (ret)
 			ret[__builtin_ctzll(changed)] += unzigzag(step);
@@ -273,7 +239,7 @@ static int get_strings(struct tick_reader *r, const uint8_t **p, const uint8_t *
 {
 	uint64_t n, len;
 
-	if (get_number(p, end, &n) < 0 || get_number(p, end, &len) < 0 ||
+	if (number_get(p, end, &n) < 0 || number_get(p, end, &len) < 0 ||
 	    len > (uint64_t)(end - *p) || n > len)
 		return -EBADMSG;
 	r->strings = (const char *)*p;
@@ -303,7 +269,7 @@ static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **
 	uint64_t n;
 	int r;
 
-	if (get_number(p, end, &n) < 0 || end - *p < LENGTH_BYTES)
+	if (number_get(p, end, &n) < 0 || end - *p < LENGTH_BYTES)
 		return -EBADMSG;
 	memcpy(&length, *p, sizeof(length));
 	length = le32toh(length);
@@ -336,7 +302,7 @@ int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t befor
 	if (len == 0 || *p > N_LISTS)
 		return -EBADMSG;
 	n_lists = (enum tick_list) * p++;
-	if (get_number(&p, end, &id) < 0 || id > INT64_MAX ||
+	if (number_get(&p, end, &id) < 0 || id > INT64_MAX ||
 	    (id != 0 && (int64_t)id != before_id) || get_strings(r, &p, end) < 0)
 		return -EBADMSG;
 	r->before_id = (int64_t)id;
@@ -357,7 +323,7 @@ int tick_cursor_next(struct tick_cursor *c)
 	if (c->n_left == 0)
 		return 0;
 	c->n_left--;
-	if (get_number(&c->p, c->end, &step) < 0 || step == 0 ||
+	if (number_get(&c->p, c->end, &step) < 0 || step == 0 ||
 	    step > (uint64_t)INT64_MAX - (uint64_t)c->key)
 		return -EBADMSG;
 	c->key = (int64_t)((uint64_t)c->key + step);

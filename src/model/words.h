@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,36 @@ static inline uint64_t zigzag(uint64_t v)
 static inline uint64_t unzigzag(uint64_t v)
 {
 	return v >> 1 ^ -(v & 1);
+}
+
+/* Numbers in bytes: seven bits each, the last is below 128. */
+#define NUMBER_BYTES 10 /* of the largest */
+
+static inline uint8_t *number_put(uint8_t *p, uint64_t v)
+{
+	for (; v >= 128; v >>= 7)
+		*p++ = (uint8_t)(v | 128);
+	*p++ = (uint8_t)v;
+	return p;
+}
+
+/* Moves behind it. -EBADMSG */
+static inline int number_get(const uint8_t **p, const uint8_t *end, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
+		uint8_t byte = *(*p)++;
+
+		if (shift == 63 && byte > 1)
+			return -EBADMSG;
+		v |= (uint64_t)(byte & 127) << shift;
+		if (byte < 128) {
+			*ret = v;
+			return 0;
+		}
+	}
+	return -EBADMSG;
 }
 
 /* The words of a sample: SAMPLE_rss_bytes and so on, by the numbers of sample_fields.def. */

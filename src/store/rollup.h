@@ -187,17 +187,3 @@ int minute_window_gpus(struct minute_window *w, uint64_t minute, struct snapshot
 /* 1: the row; its pointers live until the next read. 0: it is not told, as its process is gone, or
  * it makes no sense. */
 int minute_window_row(struct minute_window *w, size_t i, struct minute_row *ret, struct err *err);
-
-/* ---- minutes in the order of time or against it, one row after the other ---- */
-
-struct minute_iter;
-
-int minute_iter_open(struct store *store, const struct history_filter *filter, bool newest_first,
-		     struct minute_iter **ret, struct err *err);
-void minute_iter_close(struct minute_iter **iter);
-
-/* 1: the iterator stands at the next row. 0: no more. */
-int minute_iter_next(struct minute_iter *iter, struct err *err);
-
-/* Its pointers live until the next step. */
-const struct minute_row *minute_iter_row(const struct minute_iter *iter);

@@ -293,9 +293,14 @@ int timeline_open(struct store *store, const struct timeline_filter *filter, boo
 	t->first_ns = t->since_ns = filter->since_wall_ns;
 	t->last_ns = t->until_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX;
 	t->is_over = t->first_ns > t->last_ns;
+	if (filter->minutes_only) {
+		t->first_ns -= t->first_ns % MINUTE_NS;
+		t->last_ns = u64_add(t->last_ns, MINUTE_NS - 1 - t->last_ns % MINUTE_NS);
+	}
 	t->width = ROLLUP_MINUTES;
 	if (with_minutes)
-		r = minute_window_new(store, filter->job_id, filter->pid, true, &t->window, err);
+		r = minute_window_new(store, filter->job_id, filter->pid, !filter->minutes_only,
+				      &t->window, err);
 	if (r == 0)
 		*ret = TAKE_PTR(t);
 	return r;
@@ -316,10 +321,19 @@ static int next_period(struct timeline *t, struct period *ret, struct err *err)
 	int r = 0;
 
 	*ret = (struct period){ t->first_ns, t->last_ns, false };
-	if (t->window && !minute_window_is_empty(t->window))
+	if (!t->window || minute_window_is_empty(t->window))
+		return 0;
+	if (t->filter.minutes_only) { /* of ticks, too */
+		r = query_read_number(t->store,
+				      newest_first ? STATEMENT_PREVIOUS_RECORDED
+						   : STATEMENT_NEXT_RECORDED,
+				      query_as_i64(at), &hour, err);
+		hour = hour > 0 ? (int64_t)((uint64_t)hour / HOUR_NS) : 0;
+	} else {
 		r = query_read_number(t->store,
 				      newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
 				      (int64_t)(at / HOUR_NS), &hour, err);
+	}
 	if (r <= 0)
 		return r;
 	begin = (uint64_t)hour * HOUR_NS;
@@ -392,6 +406,8 @@ static int open_period(struct timeline *t, struct period *p, struct err *err)
 	tick_iter_close(&t->iter);
 	t->filter.since_wall_ns = p->first_ns;
 	t->filter.until_wall_ns = p->last_ns;
+	if (t->filter.minutes_only)
+		return 0;
 	return tick_iter_open(t->store, &t->filter, t->window != NULL, &t->iter, err);
 }
 
@@ -606,6 +622,31 @@ int store_read_history(struct store *store, const struct history_filter *filter,
 
 		r = fold ? tell_samples(store, fold, fn, ctx, err)
 			 : tell_minute(&minute, fn, ctx, err);
+	}
+	return r;
+}
+
+/* ---- minutes ---- */
+
+int store_read_minutes(struct store *store, const struct history_filter *filter, minute_fn *fn,
+		       void *ctx, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	const struct timeline_filter minutes = { .job_id = filter->job_id,
+						 .pid = filter->pid,
+						 .since_wall_ns = filter->since_wall_ns,
+						 .until_wall_ns = filter->until_wall_ns,
+						 .minutes_only = true };
+	int r = timeline_open(store, &minutes, true, &t, err);
+
+	while (r == 0 && (r = timeline_next(t, err)) > 0) {
+		const struct minute_rows *m = &t->minute;
+		struct minute_row row;
+
+		r = 0;
+		for (size_t i = 0; r == 0 && i < m->n; i++)
+			if ((r = minute_window_row(m->window, m->first + i, &row, err)) > 0)
+				r = fn(ctx, &row);
 	}
 	return r;
 }

@@ -28,6 +28,7 @@ struct timeline_filter {
 	struct fold_tick from;	/* not those before it… */
 	int64_t last_id;	/* …nor, unless it is 0, those behind it, as in fold.h */
 	bool newest_first;	/* against the order of time */
+	bool minutes_only;	/* no ticks: of these the minutes, too; of the time whole minutes */
 	bool heads_only;	/* as in fold.h */
 	unsigned n_words;	/* the same */
 };

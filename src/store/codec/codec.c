@@ -7,6 +7,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/record.h"
 
 /*
  * A table: how many rows, the step to the tick of each from the one before, and column by column
@@ -16,39 +17,7 @@
  *
  * Values that others nearly tell are kept as what differs: see expect().
  */
-#define NUMBER_BYTES 10 /* of the largest */
 #define BEFORE_FIRST U64_UNKNOWN
-
-static uint8_t *put_number(uint8_t *p, uint64_t v)
-{
-	for (; v >= 128; v >>= 7)
-		*p++ = (uint8_t)(v | 128);
-	*p++ = (uint8_t)v;
-	return p;
-}
-
-static int get_number(const uint8_t **p, const uint8_t *end, uint64_t *ret)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
-		uint8_t byte = *(*p)++;
-
-		v |= (uint64_t)(byte & 127) << shift;
-		if (byte < 128) {
-			*ret = v;
-			return 0;
-		}
-	}
-	return -EBADMSG;
-}
-
-static void add_number(struct buf *out, uint64_t v)
-{
-	uint8_t bytes[NUMBER_BYTES];
-
-	buf_add(out, bytes, (size_t)(put_number(bytes, v) - bytes));
-}
 
 /* ---- what is known of a sample's value before it is read ---- */
 
@@ -142,7 +111,7 @@ static void write_columns(struct buf *out, const struct table *t, unsigned from,
 
 			if (differs)
 				v = tell_apart(v, expect(t, word, i, boot_ns));
-			p = put_number(p, zigzag(v - before));
+			p = number_put(p, zigzag(v - before));
 			before = differs ? BEFORE_FIRST : v; /* the one tells nothing of the next */
 		}
 	}
@@ -160,7 +129,7 @@ static int read_columns(const uint8_t **p, const uint8_t *end, unsigned from, un
 		for (unsigned i = 0; i < t->n; i++) {
 			if (*p < end && **p < 128)
 				step = *(*p)++;
-			else if (get_number(p, end, &step) < 0)
+			else if (number_get(p, end, &step) < 0)
 				return -EBADMSG;
 			step = before + unzigzag(step);
 			if (differs)
@@ -244,7 +213,7 @@ int pack_read(const void *data, size_t len, struct buf *ret)
 void item_write(struct buf *raw, int64_t key, const void *data, size_t len)
 {
 	buf_add_char(raw, (char)(key & GROUP_MASK));
-	add_number(raw, len);
+	record_write_number(raw, len);
 	buf_add(raw, data, len);
 }
 
@@ -257,7 +226,7 @@ int item_read(struct item_reader *r, int64_t *ret_key, const void **ret_data, si
 	if (*r->p > GROUP_MASK)
 		return -EBADMSG;
 	*ret_key = r->group | *r->p++;
-	if (get_number(&r->p, r->end, &n) < 0 || n > (size_t)(r->end - r->p))
+	if (number_get(&r->p, r->end, &n) < 0 || n > (size_t)(r->end - r->p))
 		return -EBADMSG;
 	*ret_data = r->p;
 	*ret_len = (size_t)n;
@@ -325,7 +294,7 @@ int fold_read_times(const void *data, size_t len, int64_t *ids, struct table *he
 void fold_write_head(struct buf *raw, const struct table *head, const struct fold_strings *strings)
 {
 	write_columns(raw, head, TIMES, HEAD_WORDS, NULL);
-	add_number(raw, strings->n);
+	record_write_number(raw, strings->n);
 	for (size_t i = 0; i < strings->n; i++)
 		buf_add(raw, strings->items[i], strlen(strings->items[i]) + 1);
 }
@@ -338,7 +307,7 @@ int fold_read_head(struct fold_reader *r, const void *raw, size_t len, struct ta
 	*r = (struct fold_reader){ raw, (const uint8_t *)raw + len, head->n };
 	strings->n = 0;
 	if (read_columns(&r->p, r->end, TIMES, HEAD_WORDS, NULL, head) < 0 ||
-	    get_number(&r->p, r->end, &n) < 0 || n > STRINGS_MAX)
+	    number_get(&r->p, r->end, &n) < 0 || n > STRINGS_MAX)
 		return -EBADMSG;
 	while (n-- > 0) {
 		const uint8_t *nul = memchr(r->p, '\0', (size_t)(r->end - r->p));

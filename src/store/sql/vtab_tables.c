@@ -424,7 +424,9 @@ static void close_metrics(struct vtab_cursor *base)
 
 struct minutes_cursor {
 	struct vtab_cursor base;
-	struct minute_iter *iter;
+	struct timeline *timeline;
+	struct minute_rows rows; /* those of the minute that are left */
+	struct minute_row row;
 };
 
 #define MINUTE(field_) offsetof(struct minute_row, field_)
@@ -481,17 +483,26 @@ static const struct vtab_column minute_columns[] = {
 #include "model/sample_fields.def"
 };
 
-/* A guess: a tick every five seconds. */
 static int next_minute(struct vtab_cursor *base, struct err *err)
 {
-	struct minute_iter *iter = ((struct minutes_cursor *)base)->iter;
-	int r = minute_iter_next(iter, err);
+	struct minutes_cursor *c = (struct minutes_cursor *)base;
+	int r = 0;
 
-	if (r <= 0)
-		return r;
-	base->row = minute_iter_row(iter);
-	base->rowid = (int64_t)(minute_iter_row(iter)->wall_ns / MINUTE_NS) << CHUNK_BITS |
-		      (minute_iter_row(iter)->process & CHUNK_PROCESS_MAX);
+	while (r == 0) {
+		if (c->rows.n > 0) {
+			c->rows.n--;
+			r = minute_window_row(c->rows.window, c->rows.first++, &c->row, err);
+			continue;
+		}
+		r = timeline_next(c->timeline, err);
+		if (r <= 0)
+			return r;
+		c->rows = timeline_minute(c->timeline);
+		r = 0;
+	}
+	base->row = &c->row;
+	base->rowid = (int64_t)(c->row.wall_ns / MINUTE_NS) << CHUNK_BITS |
+		      (c->row.process & CHUNK_PROCESS_MAX);
 	return r;
 }
 
@@ -501,20 +512,25 @@ static int filter_minutes(struct vtab_cursor *base, const struct vtab_filter *fi
 			  struct err *err)
 {
 	struct minutes_cursor *c = (struct minutes_cursor *)base;
-	const struct history_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
-						filter->until_wall_ns, false };
+	const struct timeline_filter minutes = { .job_id = filter->job_id,
+						 .pid = filter->pid,
+						 .since_wall_ns = filter->since_wall_ns,
+						 .until_wall_ns = filter->until_wall_ns,
+						 .newest_first = filter->newest_first,
+						 .minutes_only = true };
 	int r;
 
-	minute_iter_close(&c->iter);
+	timeline_close(&c->timeline);
+	c->rows.n = 0;
 	if (filter->is_empty)
 		return 0;
-	r = minute_iter_open(base->store, &minutes, filter->newest_first, &c->iter, err);
+	r = timeline_open(base->store, &minutes, true, &c->timeline, err);
 	return r < 0 ? r : next_minute(base, err);
 }
 
 static void close_minutes(struct vtab_cursor *base)
 {
-	minute_iter_close(&((struct minutes_cursor *)base)->iter);
+	timeline_close(&((struct minutes_cursor *)base)->timeline);
 }
 
 /* ---- snapshots ---- */
