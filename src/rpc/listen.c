@@ -317,6 +317,19 @@ int rpc_peer_read(int fd, struct rpc_peer *ret, struct err *err)
 	return 0;
 }
 
+int rpc_peer_copy(const struct rpc_peer *peer, struct rpc_peer *ret)
+{
+	gid_t *groups = calloc(peer->n_groups + 1, sizeof(*groups));
+
+	if (!groups)
+		return -ENOMEM;
+	if (peer->n_groups > 0)
+		memcpy(groups, peer->groups, peer->n_groups * sizeof(*groups));
+	*ret = *peer;
+	ret->groups = groups;
+	return 0;
+}
+
 void rpc_peer_release(struct rpc_peer *peer)
 {
 	free(peer->groups);

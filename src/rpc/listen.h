@@ -76,6 +76,7 @@ struct rpc_peer {
 };
 
 int rpc_peer_read(int fd, struct rpc_peer *ret, struct err *err);
+int rpc_peer_copy(const struct rpc_peer *peer, struct rpc_peer *ret); /* -ENOMEM */
 void rpc_peer_release(struct rpc_peer *peer);
 
 /* Whether it has this group, as its own or as a supplementary one. */

@@ -201,30 +201,39 @@ static int check_files(const struct rpc_server *server, const struct rpc_peer *p
 	return err_set(err, -EUSERS, "the daemon has too few files for more clients");
 }
 
+/* The fd is the connection's from then on, and its peer. */
+static int add_client(struct rpc_server *server, int fd, struct rpc_peer *peer, struct err *err)
+{
+	struct rpc_conn *conn = NULL;
+	int r = check_room(server, peer, err);
+
+	if (r == 0)
+		r = check_files(server, peer, fd, err);
+	if (r < 0)
+		return r;
+	if (ARRAY_RESERVE(server->conns, server->cap_conns, server->n_conns + 1) == 0)
+		conn = conn_new(server, fd, peer);
+	if (!conn)
+		return err_set(err, -ENOMEM, "out of memory");
+	conn->index = server->n_conns;
+	server->conns[server->n_conns++] = conn;
+	server->stats.n_accepted++;
+	begin_sweeping(server);
+	return 0;
+}
+
 static void take_client(struct rpc_server *server, int fd)
 {
 	CLEANUP(rpc_peer_release) struct rpc_peer peer = { 0 };
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	struct rpc_conn *conn = NULL;
 	struct err err = ERR_INIT;
 	int r;
 
 	r = rpc_peer_read(fd, &peer, &err);
 	if (r == 0)
-		r = check_room(server, &peer, &err);
+		r = add_client(server, fd, &peer, &err);
 	if (r == 0)
-		r = check_files(server, &peer, fd, &err);
-	if (r == 0 && ARRAY_RESERVE(server->conns, server->cap_conns, server->n_conns + 1) == 0)
-		conn = conn_new(server, fd, &peer);
-	if (r == 0 && !conn)
-		r = err_set(&err, -ENOMEM, "out of memory");
-	if (r == 0) {
-		conn->index = server->n_conns;
-		server->conns[server->n_conns++] = conn;
-		server->stats.n_accepted++;
-		begin_sweeping(server);
 		return;
-	}
 	/* The refusal is one line, which a new socket has room for. */
 	conn_render_error("null", r, err.text, &line);
 	buf_add_char(&line, '\n');
@@ -232,6 +241,27 @@ static void take_client(struct rpc_server *server, int fd)
 		log_debug("a client that is refused cannot be told: %s", strerror(errno));
 	server->stats.n_refused++;
 	close(fd);
+}
+
+int rpc_server_connect(struct rpc_server *server, const struct rpc_peer *peer, int *ret_fd,
+		       struct err *err)
+{
+	CLEANUP(rpc_peer_release) struct rpc_peer copy = { 0 };
+	CLEANUP(close_fd) int ours = -1, theirs = -1;
+	int fds[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
+		return err_set(err, -errno, "cannot make a connection: %s", strerror(errno));
+	ours = fds[0];
+	theirs = fds[1];
+	if (rpc_peer_copy(peer, &copy) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = add_client(server, ours, &copy, err);
+	if (r < 0)
+		return r;
+	TAKE_FD(ours);
+	*ret_fd = TAKE_FD(theirs);
+	return 0;
 }
 
 /* There may be file descriptors again. */

@@ -159,6 +159,14 @@ int rpc_server_new(struct loop *loop, const struct rpc_options *options, struct 
  */
 int rpc_server_renew(struct rpc_server *server, const char *path, mode_t mode, struct err *err);
 
+/*
+ * A connection from inside the process, for a client whom the caller has identified: what it may do
+ * is what that peer may do. ret_fd is the client's end, which does not block and is the caller's.
+ * -EUSERS: there are too many clients.
+ */
+int rpc_server_connect(struct rpc_server *server, const struct rpc_peer *peer, int *ret_fd,
+		       struct err *err);
+
 /* Answers what is open with -ESHUTDOWN, sends what the clients take at once, then closes. NULL is
  * fine. Returns NULL. */
 struct rpc_server *rpc_server_free(struct rpc_server *server);
