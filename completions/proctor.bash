@@ -25,6 +25,7 @@ declare -gA _proctor_options=(
 	[start]="--foreground"
 	[stop]="--jobs"
 	[status]="--json"
+	[web]="--print"
 	[submit]="--job --json"
 	[wait]="--attempt --json"
 	[cancel]="--attempt --json --queued --user"

@@ -1,14 +1,19 @@
 #include "base/config.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "base/macros.h"
 #include "base/mask.h"
+#include "base/num.h"
 #include "base/utf8.h"
 
 #define MIB (UINT64_C(1024) * 1024)
@@ -37,6 +42,7 @@ static const struct config defaults = {
 		.events_days = 30,
 		.max_bytes = 1024 * MIB,
 	},
+	.web = { .enabled = true, .listen = "127.0.0.1:9797" },
 	.anomaly = {
 		.memory_spike_threshold = 1.5,
 		.memory_spike_window_seconds = 30,
@@ -182,15 +188,22 @@ static const struct yaml_field access_fields[] = {
 static const struct yaml_schema access_schema = { MAPPING(access) };
 ASSERT_LINES(access_fields, defaults.access);
 
+static const struct yaml_field web_fields[] = {
+	{ KEY(struct config_web, enabled, YAML_BOOL) },
+	{ KEY(struct config_web, listen, YAML_STRING) },
+};
+
+static const struct yaml_schema web_schema = { MAPPING(web) };
+ASSERT_LINES(web_fields, defaults.web);
+
 static const struct yaml_field later_fields[] = {
 	{ KEY(struct config_later, enabled, YAML_BOOL) },
 };
 
 #define LATER(name) SCHEMA(#name " mapping", later_fields, struct config_later, &defaults.name)
 
-static const struct yaml_schema web_schema = { LATER(web) }, export_schema = { LATER(export) },
-				fleet_schema = { LATER(fleet) };
-ASSERT_LINES(later_fields, defaults.web);
+static const struct yaml_schema export_schema = { LATER(export) }, fleet_schema = { LATER(fleet) };
+ASSERT_LINES(later_fields, defaults.export);
 
 /* A section's not_yet is that of all of its keys. */
 static const struct yaml_field fields[] = {
@@ -275,6 +288,60 @@ static int check_path(const char *path, const struct config *c, const char *key,
 		       config_line(c, key), key, utf8_quote(given, shown));
 }
 
+int config_parse_listen(const char *listen, struct sockaddr_storage *ret, socklen_t *ret_len)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	struct sockaddr_un *un = (struct sockaddr_un *)ret;
+	const char *colon = strrchr(listen, ':');
+	char host[INET6_ADDRSTRLEN + 2] = "";
+	size_t len = colon ? (size_t)(colon - listen) : 0;
+	uint64_t port;
+
+	memset(ret, 0, sizeof(*ret));
+	if (listen[0] == '/') {
+		if (strlen(listen) >= sizeof(un->sun_path))
+			return -EINVAL;
+		un->sun_family = AF_UNIX;
+		memcpy(un->sun_path, listen, strlen(listen));
+		*ret_len = sizeof(*un);
+		return 0;
+	}
+	if (!colon || len >= sizeof(host) || num_parse_u64(colon + 1, &port) < 0 || port < 1 ||
+	    port > UINT16_MAX)
+		return -EINVAL;
+	memcpy(host, listen, len);
+	if (inet_pton(AF_INET, host, &in->sin_addr) == 1 &&
+	    ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)port);
+		*ret_len = sizeof(*in);
+		return 0;
+	}
+	if (strcmp(host, "[::1]") != 0)
+		return -EINVAL;
+	memset(ret, 0, sizeof(*ret));
+	in6->sin6_family = AF_INET6;
+	in6->sin6_addr = in6addr_loopback;
+	in6->sin6_port = htons((uint16_t)port);
+	*ret_len = sizeof(*in6);
+	return 0;
+}
+
+static int check_listen(const char *path, const struct config *c, struct err *err)
+{
+	struct sockaddr_storage address;
+	char shown[UTF8_QUOTED_BYTES];
+	socklen_t len;
+
+	if (config_parse_listen(c->web.listen, &address, &len) == 0)
+		return 0;
+	return err_set(err, -EINVAL,
+		       "%s:%d: 'web.listen' is %s; it takes an address of this host with a port "
+		       "(127.0.0.1:9797), or the absolute path of a socket",
+		       path, config_line(c, "web.listen"), utf8_quote(c->web.listen, shown));
+}
+
 /*
  * Who turns on what is not there would wait for it in vain; and there are no settings of it that a
  * later version is sure to have.
@@ -285,7 +352,6 @@ static int check_later(const char *path, const struct config *c, struct err *err
 		const char *name, *what;
 		bool is_on;
 	} rows[] = {
-		{ "web.enabled", "a web page", c->web.enabled },
 		{ "export.enabled", "an export that runs by itself", c->export.enabled },
 		{ "fleet.enabled", "a store for many hosts", c->fleet.enabled },
 	};
@@ -313,6 +379,8 @@ int config_load(const char *path, struct config *c, struct buf *slips, struct er
 		r = check_path(path, c, "storage_path", c->storage_path, err);
 	if (r == 0)
 		r = check_path(path, c, "jsonl_path", c->jsonl_path, err);
+	if (r == 0)
+		r = check_listen(path, c, err);
 	if (r == 0)
 		r = check_later(path, c, err);
 	c->arena = arena;

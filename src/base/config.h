@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -95,6 +96,13 @@ struct config_access {
 	int lines[1];
 };
 
+/* The page that the daemon serves. */
+struct config_web {
+	bool enabled;	    /* true */
+	const char *listen; /* "127.0.0.1:9797", or the absolute path of a Unix socket */
+	int lines[2];
+};
+
 /* What later versions will have: it can be said to be off, and nothing else (config.c refuses it).
  */
 struct config_later {
@@ -121,7 +129,7 @@ struct config {
 	struct config_correlation correlation;
 	struct config_limits limits;
 	struct config_access access;
-	struct config_later web;    /* a page */
+	struct config_web web;
 	struct config_later export; /* what is pushed to other systems */
 	struct config_later fleet;  /* a store for many hosts */
 	int lines[21];
@@ -133,6 +141,12 @@ void config_init(struct config *c); /* the defaults */
 void config_release(struct config *c);
 
 /* jsonl_max_bytes, but no more than retention.max_bytes, which counts the log in, leaves for it. */
+/*
+ * The address of web.listen: "127.0.0.1:9797", "[::1]:9797" or an absolute path. -EINVAL: none, or
+ * one that other hosts reach, as the page is not encrypted.
+ */
+int config_parse_listen(const char *listen, struct sockaddr_storage *ret, socklen_t *ret_len);
+
 uint64_t config_log_bytes(const struct config *c);
 
 /*

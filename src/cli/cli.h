@@ -31,7 +31,8 @@ typedef int cli_verb(int argc, char **argv);
 cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, cli_top, cli_export,
 	cli_sql, cli_doctor, cli_gc, cli_start, cli_stop, cli_submit, cli_wait, cli_cancel,
 	cli_status, cli_config, cli_attach, cli_phase, cli_correlate, cli_patterns, cli_estimate,
-	cli_outcome, cli_stack, cli_diff, cli_detect, cli_anomalies, cli_trace, cli_ranks, cli_why;
+	cli_outcome, cli_stack, cli_diff, cli_detect, cli_anomalies, cli_trace, cli_ranks, cli_why,
+	cli_web;
 
 /*
  * Rows of a table of options that only set a member of the parser's input. The type of the member

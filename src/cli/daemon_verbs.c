@@ -357,6 +357,11 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 		if (number(s, losses[i].key) > 0)
 			buf_printf(out, "%s%.0f %s\n", losses[i].before, number(s, losses[i].key),
 				   losses[i].after);
+	if (rpc_value_string(rpc_value_get(s, "web_address")))
+		add_said(out, "page      http://", text(s, "web_address"),
+			 ": see \"proctor web\"\n");
+	else if (rpc_value_string(rpc_value_get(s, "web_error")))
+		add_said(out, "page      none: ", text(s, "web_error"), "\n");
 	add_database(out, s);
 	add_config(out, config);
 	if (rpc_value_string(rpc_value_get(s, "gpu_note"))) /* what is wrong with them */

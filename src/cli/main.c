@@ -42,6 +42,7 @@ static const struct {
 	{ "start", cli_start, "start the daemon, which watches all jobs of this host" },
 	{ "stop", cli_stop, "stop the daemon; jobs go on" },
 	{ "status", cli_status, "tell how the daemon is" },
+	{ "web", cli_web, "open the daemon's page in a browser" },
 	{ "submit", cli_submit, "hand a job file to the daemon" },
 	{ "wait", cli_wait, "wait until a job is over" },
 	{ "cancel", cli_cancel, "end a job" },

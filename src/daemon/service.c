@@ -164,6 +164,7 @@ static const struct rpc_method methods[] = {
 	{ "runner.frames", method_runner_frames, RPC_FOR_ALL },
 	{ "runner.hello", method_runner_hello, RPC_FOR_ALL },
 	{ "runner.stream", method_runner_stream, RPC_FOR_ALL },
+	{ "web.link", method_web_link, RPC_NO_PARAMS },
 };
 
 /* Of one user's connections, so that others have some as well: guests, and a few to ask. */
@@ -186,6 +187,22 @@ static int listen_to_clients(struct service *s, struct err *err)
 		return options.listen_fd;
 	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
+}
+
+/* The daemon does all else without the page: another daemon of this host may have its address. */
+static void open_page(struct service *s)
+{
+	const struct service_options *o = s->settings.options;
+	const struct web_options options = {
+		.loop = s->loop,
+		.server = s->server,
+		.listen = o->config->web.listen,
+		.socket_path = o->socket_path,
+		.is_for_all = o->socket_mode == 0666,
+	};
+
+	if (o->config->web.enabled && web_new(&options, &s->web, &s->web_err) < 0)
+		log_info("serves no page: %s", s->web_err.text);
 }
 
 /* ---- what is looked after besides the ticks ---- */
@@ -328,6 +345,8 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
 	if (r == 0)
+		open_page(s);
+	if (r == 0)
 		r = repeat(s, on_care_timer, CARE_MS, err);
 	if (r < 0)
 		return r;
@@ -387,6 +406,7 @@ static void close_service(struct service *s)
 	service_close_phases(s);
 	if (s->watch && s->queue)
 		service_look(s); /* what has ended by now leaves the queue */
+	s->web = web_free(s->web);
 	s->server = rpc_server_free(s->server);
 	if (s->store) {
 		store_share_lock_timeout(s->store, LAST_PATIENCE_MS);

@@ -104,6 +104,8 @@ struct changes {
 static const size_t kept_settings[] = {
 	offsetof(struct config, storage_path),
 	offsetof(struct config, ebpf_enabled),
+	offsetof(struct config, web.enabled),
+	offsetof(struct config, web.listen),
 };
 
 static void show(struct buf *out, const struct config *c, const struct config_setting *s)

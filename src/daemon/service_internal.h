@@ -28,6 +28,7 @@
 #include "rpc/rpc.h"
 #include "sources/sources.h"
 #include "store/store.h"
+#include "web/web.h"
 
 #define SERVICE_STAGES 15
 
@@ -243,6 +244,8 @@ struct service {
 	struct daemon_record record;
 	struct jsonl *jsonl;
 	struct rpc_server *server;
+	struct web *web;    /* NULL: there is no page, and… */
+	struct err web_err; /* …why, if one was wanted */
 	struct pressure pressure;
 	struct detect *detect;
 	struct queue *queue;

@@ -459,10 +459,17 @@ static const struct mistake mistakes_in_mappings[] = {
 	  ":2: 'read_group' is a list; it must be a text, or null for none" },
 	{ "access:\n  group: adm\n",
 	  ":2: unknown key 'group' in the access mapping; known are read_group" },
-	{ "web:\n  enabled: true\n",
-	  ":2: 'web.enabled' is true, and this version does not have a web page; write "
-	  "false, or leave it out" },
-	{ "web:\n  port: 80\n", ":2: unknown key 'port' in the web mapping; known are enabled" },
+	{ "web:\n  port: 80\n",
+	  ":2: unknown key 'port' in the web mapping; known are enabled, listen" },
+	{ "web:\n  listen: 0.0.0.0:9797\n",
+	  ":2: 'web.listen' is '0.0.0.0:9797'; it takes an address of this host with a port "
+	  "(127.0.0.1:9797), or the absolute path of a socket" },
+	{ "web: {listen: 127.0.0.1}\n",
+	  ":1: 'web.listen' is '127.0.0.1'; it takes an address of this host with a port "
+	  "(127.0.0.1:9797), or the absolute path of a socket" },
+	{ "web: {listen: '127.0.0.1:65536'}\n",
+	  ":1: 'web.listen' is '127.0.0.1:65536'; it takes an address of this host with a port "
+	  "(127.0.0.1:9797), or the absolute path of a socket" },
 	{ "fleet: {enabled: false}\nexport: {enabled: true}\n",
 	  ":2: 'export.enabled' is true, and this version does not have an export that runs "
 	  "by itself; write false, or leave it out" },

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
@@ -132,9 +133,30 @@ int method_daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_u64(j, "subscribers", stats.n_subscribers);
 	json_key_u64(j, "requests", stats.n_requests);
 	json_key_u64(j, "events_lost", stats.n_events_lost);
+	json_key_string(j, "web_address", s->web ? s->settings.options->config->web.listen : NULL);
+	json_key_string(j, "web_error", s->web_err.code ? s->web_err.text : NULL);
 	write_rungs(j, "rungs", s, false);
 	write_rungs(j, "rung_reasons", s, true);
 	json_key_string(j, "gpu_note", s->gpus.note[0] ? s->gpus.note : NULL);
+	json_end_object(j);
+	return 0;
+}
+
+int method_web_link(void *ctx, struct rpc_call *call, struct err *err)
+{
+	CLEANUP(buf_release) struct buf link = BUF_INIT;
+	struct service *s = ctx;
+	struct json *j;
+	int r = s->web ? web_issue_link(s->web, rpc_call_peer(call), &link, err)
+		: s->web_err.code
+			? err_set(err, -EOPNOTSUPP, "%s", s->web_err.text)
+			: err_set(err, -EOPNOTSUPP, "web.enabled is false in the configuration");
+
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_string(j, "link", link.data);
 	json_end_object(j);
 	return 0;
 }
