@@ -85,6 +85,10 @@ static int read_reasons(struct known *k, struct err *err)
 		if (reasons[i].unit == UNIT_PERCENT &&
 		    seconds < standing_half_excess(s, STANDING_WALL))
 			continue;
+		if (reasons[i].unit == UNIT_SECONDS && /* thread-seconds */
+		    (!standing_is_more(s, STANDING_WALL) ||
+		     v->value - v->median < standing_half_excess(s, STANDING_WALL)))
+			continue;
 		buf_printf(&k->reasons, "%s%s ", k->reasons.len > 0 ? "; " : "", reasons[i].name);
 		feature_add_value(&k->reasons, reasons[i].unit, v->value);
 		buf_add_str(&k->reasons, ", of runs like it at most ");

@@ -8,6 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/time_ledger.h"
 
 /* ---- numbers ---- */
 
@@ -138,6 +139,19 @@ static const struct feature_named nameds[] = {
 	{ "host:", "on the host", UNIT_NONE, false, is_on_host, 8 },
 };
 
+/* Thread-seconds, by the key behind the prefix; NaN: not known. */
+static double time_of(const struct run_record *run, const char *key)
+{
+	struct time_ledger l;
+
+	if (!time_ledger_read(run->time, &l))
+		return F64_UNKNOWN;
+	for (size_t i = 0; i < N_TIME_CATEGORIES; i++)
+		if (strcmp(key, time_categories[i].key) == 0)
+			return u64_to_seconds(l.ns[i]);
+	return F64_UNKNOWN;
+}
+
 /* Of a key like "rss_slope_mb_s@60". */
 static double value_by_early_key(const char *key, const char *at, const struct run_record *run)
 {
@@ -159,6 +173,8 @@ double feature_value(const char *key, const struct run_record *run)
 {
 	const char *at = strchr(key, '@');
 
+	if (strncmp(key, FEATURE_TIME, strlen(FEATURE_TIME)) == 0)
+		return time_of(run, key + strlen(FEATURE_TIME));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(key, numbers[i].key) == 0)
 			return numbers[i].compute ? numbers[i].compute(run)

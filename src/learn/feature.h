@@ -55,6 +55,9 @@ void features_release(struct features *f);
  */
 double feature_value(const char *key, const struct run_record *run);
 
+/* Before the key of a time_category: thread-seconds. No rule is made of these. */
+#define FEATURE_TIME "time:"
+
 /*
  * Whether the value is how the run ended, in other words: the duration of one that was ended
  * for taking too long, the peak of one that was killed for memory, that kill itself.

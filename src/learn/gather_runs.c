@@ -82,8 +82,9 @@ static double count_of(uint64_t v)
 	return u64_known(v) ? (double)v : F64_UNKNOWN;
 }
 
-static void take_usage(const struct usage *u, struct run_record *run)
+static int take_usage(const struct usage *u, struct run_record *run, struct arena *arena)
 {
+	run->time = arena_strdup(arena, u->time);
 	run->peak_rss_mb = u64_to_mb(u->peak_rss_bytes);
 	run->cpu_seconds = u64_to_seconds(u64_add(u->user_ns, u->system_ns));
 	run->spawn_count = count_of(u->spawn_count);
@@ -91,6 +92,7 @@ static void take_usage(const struct usage *u, struct run_record *run)
 	run->wall_seconds = u64_to_seconds(u->wall_ns);
 	run->io_mb = u64_to_mb(u64_add(u->rchar, u->wchar));
 	run->major_faults = count_of(u->major_faults);
+	return u->time && !run->time ? -ENOMEM : 0;
 }
 
 static void take_processes(const struct attempt *a, struct run_record *run, int sheet_num)
@@ -190,7 +192,7 @@ static int add_whole(const struct gather *g, const char *anomalies, struct run_l
 	run->outcome = a->outcome;
 	run->started_wall_ns = a->started_wall_ns;
 	run->ended_wall_ns = a->ended_wall_ns;
-	take_usage(u, run);
+	r = take_usage(u, run, &list->arena);
 	take_processes(a, run, 0);
 	take_curve(a, run, 0);
 	run->memory_stall_pct = stall_pct(g, &g->memory);
@@ -201,7 +203,8 @@ static int add_whole(const struct gather *g, const char *anomalies, struct run_l
 	if (u64_known(u->gpu_busy_ns) && u64_known(u->wall_ns) && u->wall_ns > 0)
 		run->gpu_utilization_pct = 100.0 * (double)u->gpu_busy_ns / (double)u->wall_ns;
 	run->anomalies = arena_strdup(&list->arena, anomalies);
-	r = take_syscalls(a, run, &list->arena);
+	if (r == 0)
+		r = take_syscalls(a, run, &list->arena);
 	if (r == 0)
 		r = describe(a, a->n_sheets ? a->sheets[0].command : a->command,
 			     is_single ? 1 : a->total_sheets, run, &list->arena);
@@ -213,6 +216,7 @@ static int add_sheet(const struct attempt *a, const struct sheet_record *sheet,
 		     struct run_list *list)
 {
 	struct run_record *run = run_list_add(list);
+	int r;
 
 	if (!run)
 		return -ENOMEM;
@@ -220,10 +224,10 @@ static int add_sheet(const struct attempt *a, const struct sheet_record *sheet,
 	run->outcome = sheet->outcome;
 	run->started_wall_ns = sheet->started_wall_ns;
 	run->ended_wall_ns = sheet->ended_wall_ns;
-	take_usage(&sheet->usage, run);
+	r = take_usage(&sheet->usage, run, &list->arena);
 	take_processes(a, run, sheet->num);
 	take_curve(a, run, sheet->num);
-	return describe(a, sheet->command, 1, run, &list->arena);
+	return r < 0 ? r : describe(a, sheet->command, 1, run, &list->arena);
 }
 
 int gather_finish(const struct gather *g, const char *anomalies, struct run_list *list)

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/time_ledger.h"
 #include "stats/order.h"
 
 #define LEVEL 0.05
@@ -40,6 +42,15 @@ static const struct {
 	{ "gpu_memory_mb", "GPU memory", UNIT_MB, true, false },
 	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT, true, false },
 };
+
+/* Where the time went: each of model/time_ledger.h, of which one of them has so much. */
+#define LEAST_SECONDS 0.05
+#define TIME_KEY_BYTES 32
+
+static void time_key(char ret[TIME_KEY_BYTES], size_t category)
+{
+	snprintf(ret, TIME_KEY_BYTES, FEATURE_TIME "%s", time_categories[category].key);
+}
 
 static const char *const judgement_names[] = {
 	[DIFF_UNKNOWN] = "unknown",
@@ -178,22 +189,21 @@ double diff_expected_by_chance(const struct diff *d)
 	return LEVEL * (double)n_judged;
 }
 
-/* What neither has is not told. */
-static void compare(struct comparison *c, struct diff *d, const char *key, const char *name,
-		    enum feature_unit unit)
+/* What neither has is not told. The key lives as long as the rows; NULL: -ENOMEM. */
+static int compare(struct comparison *c, struct diff *d, const char *key, const char *name,
+		   enum feature_unit unit)
 {
-	struct diff_row row = {
-		.key = key,
-		.name = name,
-		.unit = unit,
-		.before = feature_value(key, c->before),
-		.after = feature_value(key, c->after),
-	};
+	struct diff_row row = { .key = key, .name = name, .unit = unit };
 
+	if (!key)
+		return -ENOMEM;
+	row.before = feature_value(key, c->before);
+	row.after = feature_value(key, c->after);
 	if (!f64_known(row.before) && !f64_known(row.after))
-		return;
+		return 0;
 	judge(c, &row);
 	d->rows[d->n++] = row;
+	return 0;
 }
 
 static int by_share(const void *a, const void *b)
@@ -228,9 +238,7 @@ static int compare_syscalls(struct comparison *c, struct diff *d, const struct r
 		if (k < d->n)
 			continue; /* the other run has it too */
 		kept = arena_strndup(&d->arena, key.data, key.len);
-		if (!kept)
-			return -ENOMEM;
-		compare(c, d, kept, kept, UNIT_PERCENT);
+		r = compare(c, d, kept, kept, UNIT_PERCENT);
 	}
 	return r;
 }
@@ -245,7 +253,8 @@ int diff_runs(const struct run_record *before, const struct run_record *after,
 	struct diff d = { .arena = ARENA_INIT };
 	int r;
 
-	d.rows = calloc(ARRAY_SIZE(quantities) + 2 * MAX_SYSCALLS, sizeof(*d.rows));
+	d.rows = calloc(ARRAY_SIZE(quantities) + N_TIME_CATEGORIES + 2 * MAX_SYSCALLS,
+			sizeof(*d.rows));
 	r = d.rows && values && apart ? 0 : -ENOMEM;
 	for (size_t i = 0; i < n_similar; i++) {
 		const bool is_before = similar[i].attempt == before->attempt;
@@ -259,7 +268,16 @@ int diff_runs(const struct run_record *before, const struct run_record *after,
 		/* Most hosts have no GPU, and most jobs use none. */
 		if (!quantities[i].is_rare || feature_value(key, before) > 0 ||
 		    feature_value(key, after) > 0)
-			compare(&c, &d, key, quantities[i].name, quantities[i].unit);
+			r = compare(&c, &d, key, quantities[i].name, quantities[i].unit);
+	}
+	for (size_t i = 0; r == 0 && i < N_TIME_CATEGORIES; i++) {
+		char key[TIME_KEY_BYTES];
+
+		time_key(key, i);
+		if (feature_value(key, before) >= LEAST_SECONDS ||
+		    feature_value(key, after) >= LEAST_SECONDS)
+			r = compare(&c, &d, arena_strdup(&d.arena, key), time_categories[i].words,
+				    UNIT_SECONDS);
 	}
 	if (r == 0)
 		r = compare_syscalls(&c, &d, before);
@@ -326,17 +344,23 @@ int standing_list_reasons(const struct run_record *run, const struct run_record 
 	const struct usual usual = usual_of(similar, n);
 	int n_reasons = 0;
 
-	for (size_t i = 0; values && i < ARRAY_SIZE(quantities); i++) {
-		const char *key = quantities[i].key;
+	for (size_t i = 0; values && i < N_TIME_CATEGORIES + ARRAY_SIZE(quantities); i++) {
+		const bool is_time = i < N_TIME_CATEGORIES;
+		const size_t q = is_time ? 0 : i - N_TIME_CATEGORIES;
+		const char *name = is_time ? time_categories[i].words : quantities[q].name;
+		const enum feature_unit unit = is_time ? UNIT_SECONDS : quantities[q].unit;
+		char key[TIME_KEY_BYTES];
 		struct standing_value v;
 
-		if (!quantities[i].explains)
+		if (!(is_time ? time_categories[i].is_wait : quantities[q].explains))
 			continue;
-		v = stand(feature_value(key, run), quantities[i].unit, values,
-			  list_values(&usual, key, values));
+		if (is_time)
+			time_key(key, i);
+		else
+			snprintf(key, sizeof(key), "%s", quantities[q].key);
+		v = stand(feature_value(key, run), unit, values, list_values(&usual, key, values));
 		if (v.is_unusual && v.side > 0 && n_reasons < STANDING_MAX_REASONS)
-			ret[n_reasons++] = (struct standing_reason){ quantities[i].name,
-								     quantities[i].unit, v };
+			ret[n_reasons++] = (struct standing_reason){ name, unit, v };
 	}
 	return values ? n_reasons : -ENOMEM;
 }

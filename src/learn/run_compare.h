@@ -59,7 +59,7 @@ void diff_write_rows(struct json *j, const struct diff *d);
 int standing_judge(const struct run_record *run, const struct run_record *similar, size_t n,
 		   struct standing *ret);
 
-#define STANDING_MAX_REASONS 6
+#define STANDING_MAX_REASONS 20
 
 struct standing_reason {
 	const char *name; /* as in a row of the diff */
@@ -68,8 +68,8 @@ struct standing_reason {
 };
 
 /*
- * Of what can make a run slower or larger (stalls, major faults, I/O, CPU share): that of which it
- * had more than usual, by the judgement of standing_judge(). Returns how many; -ENOMEM.
+ * Of what can make a run slower or larger (waits, stalls, major faults, I/O, CPU share): that of
+ * which it had more than usual, by the judgement of standing_judge(). Returns how many; -ENOMEM.
  */
 int standing_list_reasons(const struct run_record *run, const struct run_record *similar, size_t n,
 			  struct standing_reason ret[STANDING_MAX_REASONS]);

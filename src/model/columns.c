@@ -81,6 +81,7 @@ static const struct column usage_items[] = {
 	COLUMN(usage, peak_gpu_bytes, COLUMN_U64),
 	COLUMN(usage, gpu_busy_ns, COLUMN_U64),
 	COLUMN(usage, gpu_idle_ns, COLUMN_U64),
+	COLUMN(usage, time, COLUMN_TEXT),
 };
 const struct columns usage_columns = COLUMNS(usage_items);
 
@@ -147,6 +148,7 @@ static const struct column process_items[] = {
 	COLUMN(proc_record, gpu_idle_ns, COLUMN_U64),
 	COLUMN(proc_record, n_samples, COLUMN_U64),
 	COLUMN(proc_record, syscalls, COLUMN_TEXT),
+	COLUMN(proc_record, time, COLUMN_TEXT),
 };
 const struct columns process_columns = COLUMNS(process_items);
 

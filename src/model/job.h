@@ -121,6 +121,8 @@ struct usage {
 	uint64_t peak_gpu_bytes; /* largest simultaneous sum over the tree and all GPUs */
 	uint64_t gpu_busy_ns;	 /* one GPU's time: two that are busy count twice */
 	uint64_t gpu_idle_ns;	 /* for each process and GPU: it held memory, and did nothing */
+
+	const char *time; /* where it went: time_ledger_write(); NULL: not known */
 };
 
 void usage_init(struct usage *u); /* all unknown */
@@ -184,6 +186,7 @@ struct proc_record {
 	uint64_t max_gpu_bytes, gpu_busy_ns, gpu_idle_ns; /* sampled */
 	uint64_t n_samples;
 	const char *syscalls; /* syscall_text_write(); NULL: nobody counted them */
+	const char *time;     /* time_ledger_write(); NULL: not known */
 	bool is_unaccounted;  /* the attempt's end was stored without it: samples tell what it says,
 				 and nothing how it ended */
 };

@@ -66,6 +66,7 @@ struct run_record {
 
 	/* Each may be NULL: nobody looked. */
 	const char *syscalls;  /* run_write_shares() */
+	const char *time;      /* time_ledger_write() */
 	const char *anomalies; /* types, with a blank between two; "": there were none */
 };
 

@@ -28,7 +28,7 @@
 
 /* Room for the end: what it always has, and for each sheet. */
 #define END_BYTES 4096
-#define END_BYTES_PER_SHEET 512
+#define END_BYTES_PER_SHEET 768
 #define END_MAX_BYTES (LOG_END_MAX / 2)
 
 struct attempt_log {

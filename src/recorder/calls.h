@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "model/time_ledger.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
 
@@ -93,6 +94,7 @@ void process_calls_fill_steps(struct process_calls *before, struct process_calls
 struct counted_calls {
 	struct call_sums sums;
 	struct process_calls processes;
+	struct time_ledger time;   /* of all their threads */
 	unsigned time_every;	   /* one call in so many was timed, by chance; 0, 1: all were */
 	double time_variance_ns2;  /* of all times on a CPU together; 0: they are exact */
 	struct syscalls_lost lost; /* of this job or another */

@@ -419,6 +419,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	a->last_completed_sheet = result->last_completed_sheet;
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
 	keep_sheets(run);
+	time_sampler_keep(&run->times, run->boot_ns, &run->counting.calls.time, a);
 	note_rungs(run);
 	note_unknowns(run);
 	record_end_anomalies(run);

@@ -155,6 +155,7 @@ static void run_tick(struct run *run)
 	if (run_scan(run, false)) {
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 		run_counting_fill(run);
+		time_sampler_add(&run->times, run->root_fd, &run->snap);
 		tally_snapshot(run->tally, &run->snap, run_current_sheet(run), &point);
 		keep_point(run, &point);
 		tell_own_job(run);
@@ -313,6 +314,7 @@ static void close_run(struct run *run)
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
 	run_counting_close(run);
+	time_sampler_release(&run->times);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);

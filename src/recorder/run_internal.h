@@ -12,6 +12,7 @@
 #include "recorder/recorder.h"
 #include "recorder/link.h"
 #include "recorder/phase_box.h"
+#include "recorder/time_sampler.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
@@ -131,6 +132,7 @@ struct run {
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 	struct run_counting counting;
+	struct time_sampler times;
 	struct run_births births;
 	struct run_ending ending;
 	struct run_curve curve;

@@ -11,6 +11,7 @@
 #include "base/unknown.h"
 #include "model/job.h"
 #include "model/run_record.h"
+#include "model/time_ledger.h"
 #include "report/figures.h"
 #include "report/format.h"
 #include "report/report.h"
@@ -252,6 +253,20 @@ static void add_verdict(struct doc *d, const struct facts *f)
 		buf_printf(&sentence, "Evidence: %s.", evidence.data);
 		d->writer->text(d, DOC_PARAGRAPH, sentence.data);
 	}
+}
+
+/* Where the time went. */
+static void add_time(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct time_ledger time;
+
+	if (!time_ledger_read(f->a->usage.time, &time))
+		return;
+	buf_add_str(&text, "Where the time went: ");
+	time_ledger_add_summary(&text, &time);
+	buf_add_char(&text, '.');
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 static void add_identity(struct doc *d, const struct facts *f)
@@ -713,6 +728,7 @@ int page_write(struct doc *d, const struct facts *f)
 	buf_printf(&title, ", attempt %d", f->a->attempt_num);
 	d->writer->text(d, DOC_TITLE, title.data);
 	add_verdict(d, f);
+	add_time(d, f);
 	add_beyond_usual(d, f);
 	add_identity(d, f);
 	add_numbers(d, f);

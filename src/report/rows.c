@@ -12,6 +12,7 @@
 #include "model/job.h"
 #include "model/sample_fields.h"
 #include "model/snapshot.h"
+#include "model/time_ledger.h"
 #include "report/facts.h"
 #include "report/report.h"
 
@@ -391,6 +392,11 @@ void report_csv_event(struct csv *c, int attempt_num, const struct proc_event *e
 
 /* ---- jobs: one row per attempt ---- */
 
+static void write_time(struct json *j, const void *field)
+{
+	time_ledger_write_json(j, *(const char *const *)field);
+}
+
 static const struct row_field job_items[] = {
 	FIELD("job_id", attempt, job_id, STRING),
 	FIELD("attempt", attempt, attempt_num, PID),
@@ -412,6 +418,7 @@ static const struct row_field job_items[] = {
 	FIELD("workdir", attempt, workdir, STRING),
 	FIELD("boot_id", attempt, boot_id, COMM),
 	FIELD("interval_seconds", attempt, interval_seconds, INTERVAL),
+	FIELD_JSON("time", offsetof(struct attempt, usage.time), write_time),
 };
 static const struct row_fields job_fields = ROW_FIELDS(job_items, 0);
 
@@ -473,6 +480,7 @@ static const struct row_field sheet_items[] = {
 	FIELD_EXACT("ended", sheet_row, sheet.ended_wall_ns, SECONDS),
 	FIELD("total_ranks", sheet_row, sheet.total_ranks, PID),
 	FIELD_JSON("ranks", offsetof(struct sheet_row, sheet), write_ranks),
+	FIELD_JSON("time", offsetof(struct sheet_row, sheet.usage.time), write_time),
 };
 static const struct row_fields sheet_fields = ROW_FIELDS(sheet_items, 5);
 
@@ -548,6 +556,7 @@ static const struct row_field process_items[] = {
 	FIELD("gpu_idle_seconds", process_row, p.gpu_idle_ns, SECONDS),
 	FIELD("samples", process_row, p.n_samples, U64),
 	FIELD_JSON("syscalls", offsetof(struct process_row, p.syscalls), write_calls_text),
+	FIELD_JSON("time", offsetof(struct process_row, p.time), write_time),
 };
 static const struct row_fields process_fields = ROW_FIELDS(process_items, 2);
 

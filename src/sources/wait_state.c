@@ -43,16 +43,33 @@ struct budget {
 
 static const char *const kind_names[N_WAIT_KINDS] = {
 	[WAIT_STOPPED] = "stopped", [WAIT_FILE_LOCK] = "file_lock", [WAIT_NONE] = "running",
-	[WAIT_FILE] = "disk",	    [WAIT_PAGE] = "page_fault",	    [WAIT_SOCKET] = "socket",
-	[WAIT_PIPE] = "pipe",	    [WAIT_TERMINAL] = "terminal",   [WAIT_FUTEX] = "futex",
-	[WAIT_TIMER] = "timer",	    [WAIT_OTHER] = "other",	    [WAIT_SIGNAL] = "signal",
-	[WAIT_EVENTS] = "events",   [WAIT_UNKNOWN] = "unknown",	    [WAIT_CHILD] = "child",
-	[WAIT_ZOMBIE] = "zombie",
+	[WAIT_FILE] = "disk",	    [WAIT_PAGE] = "page_fault",	    [WAIT_GPU] = "gpu",
+	[WAIT_SOCKET] = "socket",   [WAIT_PIPE] = "pipe",	    [WAIT_TERMINAL] = "terminal",
+	[WAIT_FUTEX] = "futex",	    [WAIT_TIMER] = "timer",	    [WAIT_OTHER] = "other",
+	[WAIT_SIGNAL] = "signal",   [WAIT_EVENTS] = "events",	    [WAIT_UNKNOWN] = "unknown",
+	[WAIT_CHILD] = "child",	    [WAIT_ZOMBIE] = "zombie",
 };
 
 const char *wait_kind_name(enum wait_kind kind)
 {
 	return kind_names[kind];
+}
+
+enum time_category wait_kind_category(enum wait_kind kind)
+{
+	static const enum time_category categories[N_WAIT_KINDS] = {
+		[WAIT_STOPPED] = TIME_STOPPED,	   [WAIT_FILE_LOCK] = TIME_FILE_LOCK,
+		[WAIT_NONE] = TIME_USER,	   [WAIT_FILE] = TIME_DISK,
+		[WAIT_PAGE] = TIME_PAGE_FAULT,	   [WAIT_GPU] = TIME_GPU,
+		[WAIT_SOCKET] = TIME_SOCKET,	   [WAIT_PIPE] = TIME_PIPE,
+		[WAIT_TERMINAL] = TIME_OTHER,	   [WAIT_FUTEX] = TIME_FUTEX,
+		[WAIT_TIMER] = TIME_TIMER,	   [WAIT_OTHER] = TIME_OTHER,
+		[WAIT_SIGNAL] = TIME_SIGNAL,	   [WAIT_EVENTS] = TIME_EVENTS,
+		[WAIT_UNKNOWN] = TIME_UNKNOWN,	   [WAIT_CHILD] = TIME_CHILD,
+		[WAIT_ZOMBIE] = N_TIME_CATEGORIES,
+	};
+
+	return categories[kind];
 }
 
 /* ---- system calls that wait ---- */
@@ -113,6 +130,7 @@ static const struct wait_call {
 	{ SYS_wait4, ARG_NONE, WAIT_CHILD, false },
 	{ SYS_waitid, ARG_NONE, WAIT_CHILD, false },
 	{ SYS_clone, ARG_NONE, WAIT_CHILD, false }, /* of vfork() */
+	{ SYS_clone3, ARG_NONE, WAIT_CHILD, false },
 	{ SYS_nanosleep, ARG_NONE, WAIT_TIMER, false },
 	{ SYS_clock_nanosleep, ARG_NONE, WAIT_TIMER, false },
 	{ SYS_rt_sigsuspend, ARG_NONE, WAIT_SIGNAL, false },
@@ -148,14 +166,17 @@ struct looked_at {
 	int fd; /* proc/PID */
 	const struct mask *mask;
 	struct budget *budget;
+	bool is_brief; /* nothing needs a name */
 };
 
-static void show(const struct mask *mask, const char *text, struct wait_state *w)
+static void show(const struct looked_at *p, const char *text, struct wait_state *w)
 {
 	CLEANUP(buf_release) struct buf shown = BUF_INIT;
 	size_t n;
 
-	mask_command(mask, text, strlen(text) + 1, &shown);
+	if (p->is_brief)
+		return;
+	mask_command(p->mask, text, strlen(text) + 1, &shown);
 	n = utf8_cut(shown.data, shown.len, sizeof(w->object) - 1);
 	memcpy(w->object, shown.data, n);
 	w->object[n] = '\0';
@@ -189,12 +210,12 @@ static ssize_t read_memory(const struct looked_at *p, uint64_t address, void *re
 static void read_path(const struct looked_at *p, uint64_t address, struct wait_state *w)
 {
 	char path[WAIT_OBJECT_BYTES];
-	ssize_t n = read_memory(p, address, path, sizeof(path) - 1);
+	ssize_t n = p->is_brief ? 0 : read_memory(p, address, path, sizeof(path) - 1);
 
 	if (n <= 0)
 		return;
 	path[n] = '\0';
-	show(p->mask, path, w);
+	show(p, path, w);
 }
 
 /* ---- sockets, in the lists of proc/PID/net ---- */
@@ -268,7 +289,7 @@ static void find_unix(const struct looked_at *p, uint64_t inode, struct wait_sta
 
 		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %" SCNu64 " %n", &found, &at) == 1 &&
 		    found == inode && at > 0 && line[at])
-			show(p->mask, line + at, w);
+			show(p, line + at, w);
 	}
 }
 
@@ -316,6 +337,12 @@ static bool is_terminal(const char *path)
 	       strcmp(path, "/dev/console") == 0;
 }
 
+static bool is_gpu(const char *path)
+{
+	return strncmp(path, "/dev/nvidia", 11) == 0 || strncmp(path, "/dev/dri/", 9) == 0 ||
+	       strcmp(path, "/dev/kfd") == 0 || strcmp(path, "/dev/dxg") == 0;
+}
+
 /* Sets kind and object by what the file is. */
 static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_state *w)
 {
@@ -338,13 +365,15 @@ static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_st
 			w->kind = WAIT_EVENTS;
 	} else if (is_terminal(link)) {
 		w->kind = WAIT_TERMINAL;
-		show(p->mask, link, w);
+		show(p, link, w);
 	} else if (link[0] == '/') {
-		w->kind = strncmp(link, "/dev/", 5) == 0 ? WAIT_OTHER : WAIT_FILE;
-		show(p->mask, link, w);
+		w->kind = is_gpu(link)			   ? WAIT_GPU
+			  : strncmp(link, "/dev/", 5) == 0 ? WAIT_OTHER
+							   : WAIT_FILE;
+		show(p, link, w);
 	} else {
 		w->kind = WAIT_EVENTS;
-		show(p->mask, link, w);
+		show(p, link, w);
 	}
 }
 
@@ -676,7 +705,7 @@ static bool read_process(int root_fd, struct proc_key key, const struct mask *ma
 	    pid_stat_parse(text, &st) < 0 ||
 	    (u64_known(key.start_ticks) && st.start_ticks != key.start_ticks))
 		return false;
-	process = (struct looked_at){ root_fd, fd, mask, budget };
+	process = (struct looked_at){ root_fd, fd, mask, budget, false };
 	tasks = dir_open_at(fd, "task");
 	while (tasks && (n_threads == 0 || budget->threads > 0) && (entry = readdir(tasks))) {
 		struct wait_state one = { .key = { key.pid, st.start_ticks },
@@ -697,6 +726,39 @@ static bool read_process(int root_fd, struct proc_key key, const struct mask *ma
 	ret->n_threads = n_threads;
 	ret->n_futex = n_futex;
 	return true;
+}
+
+bool sources_count_waits(int root_fd, const struct proc_key *key, unsigned max,
+			 struct wait_counts *ret)
+{
+	struct budget budget = { .lists = 0 };
+	CLEANUP(close_fd) int fd = -1;
+	CLEANUP(dir_close) DIR *tasks = NULL;
+	struct looked_at process = { root_fd, -1, NULL, &budget, true };
+	const struct dirent *entry;
+	char path[64], text[128];
+
+	*ret = (struct wait_counts){ 0 };
+	snprintf(path, sizeof(path), "proc/%d", (int)key->pid);
+	process.fd = fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	tasks = fd >= 0 ? dir_open_at(fd, "task") : NULL;
+	while (tasks && ret->n_threads < max && (entry = readdir(tasks))) {
+		struct wait_state one = { .key = *key, .inode = U64_UNKNOWN };
+		struct pid_schedstat scheduled = { .wait_ns = U64_UNKNOWN };
+
+		if (entry->d_name[0] == '.' || !read_thread(&process, entry->d_name, &one))
+			continue;
+		/* Calls without a file of their own: mkdir(), rename(), exec()… */
+		if (one.state == 'D' && one.kind == WAIT_OTHER)
+			one.kind = WAIT_FILE;
+		ret->n[one.kind]++;
+		ret->n_threads++;
+		snprintf(path, sizeof(path), "task/%.16s/schedstat", entry->d_name);
+		if (io_read_text_at(fd, path, text, sizeof(text)) > 0)
+			(void)pid_schedstat_parse(text, &scheduled);
+		ret->cpu_wait_ns = u64_add(ret->cpu_wait_ns, scheduled.wait_ns);
+	}
+	return ret->n_threads > 0;
 }
 
 /* Whether this file, which is open in the process, can be written to, or else be read. */
@@ -869,6 +931,10 @@ void wait_state_add(struct buf *out, const struct wait_state *w)
 		break;
 	case WAIT_PAGE:
 		buf_add_str(out, "waiting for a page of its memory to be read");
+		break;
+	case WAIT_GPU:
+		buf_printf(out, "waiting for a GPU (%s%s%s)", w->call, object ? " of " : "",
+			   object ? object : "");
 		break;
 	case WAIT_SOCKET:
 		add_socket(out, w);

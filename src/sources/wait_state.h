@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/mask.h"
 #include "model/snapshot.h"
+#include "model/time_ledger.h"
 
 /* The order is that in which threads, and processes of a job, explain what holds it up. */
 enum wait_kind {
@@ -25,6 +26,7 @@ enum wait_kind {
 	WAIT_NONE,	/* it runs, or is ready to */
 	WAIT_FILE,	/* the disk, a network file system, or the other end of a FIFO to open */
 	WAIT_PAGE,	/* a page fault: the program itself, mapped files, swap */
+	WAIT_GPU,
 	WAIT_SOCKET,
 	WAIT_PIPE,
 	WAIT_TERMINAL,
@@ -61,6 +63,23 @@ struct wait_state {
 
 /* "stopped", "file_lock", …: of JSON. */
 const char *wait_kind_name(enum wait_kind kind);
+
+/* Where time in it counts. One that runs: TIME_USER; a zombie: N_TIME_CATEGORIES. */
+enum time_category wait_kind_category(enum wait_kind kind);
+
+/*
+ * What the threads of a process wait for, without names: some ten microseconds for each thread.
+ * Looks at max of them; what they share counts once.
+ */
+struct wait_counts {
+	unsigned n[N_WAIT_KINDS];
+	unsigned n_threads;   /* that were looked at */
+	uint64_t cpu_wait_ns; /* that these were ready to run and got no CPU; U64_UNKNOWN */
+};
+
+/* False: it is gone, or may not be seen. */
+bool sources_count_waits(int root_fd, const struct proc_key *key, unsigned max,
+			 struct wait_counts *ret);
 
 /*
  * The states of these processes, and of pipes between them the processes at the other end. Those

@@ -27,6 +27,7 @@ const struct columns attempt_name_columns = COLUMNS(attempt_name_items);
 /* In the order of STATEMENT_SET_PROCESS_CALLS. */
 static const struct column process_call_items[] = {
 	COLUMN(proc_record, syscalls, COLUMN_TEXT),
+	COLUMN(proc_record, time, COLUMN_TEXT),
 	COLUMN_AS("pid", proc_record, key.pid, COLUMN_INT),
 	COLUMN_AS("start_ticks", proc_record, key.start_ticks, COLUMN_U64),
 };
@@ -137,6 +138,7 @@ static const struct column run_items[] = {
 	COLUMN(run_record, gpu_memory_mb, COLUMN_F64),
 	COLUMN(run_record, gpu_utilization_pct, COLUMN_F64),
 	COLUMN(run_record, syscalls, COLUMN_TEXT),
+	COLUMN(run_record, time, COLUMN_TEXT),
 	COLUMN(run_record, anomalies, COLUMN_TEXT),
 };
 const struct columns run_columns = COLUMNS(run_items);

@@ -331,6 +331,8 @@ static void case_success(struct attempt *a)
 	case_usage(&a->usage, 3.21, 1.02, 0.1, 312, 300, 4);
 	a->usage.peak_rss_evidence = EVIDENCE_EXACT;
 	a->usage.io_evidence = EVIDENCE_EXACT;
+	a->usage.time = "{\"evidence\":\"sampled\",\"user\":1020000000,\"system\":100000000,"
+			"\"disk\":2090000000,\"child\":3210000000}";
 	a->sheets = case_alloc(a, 1, sizeof(*a->sheets));
 	case_sheet(a, 1, 1, NULL, 0, 3.21, OUTCOME_SUCCESS, exited(0), "exit code 0")->usage =
 		a->usage;

@@ -79,6 +79,7 @@ static struct wait_state *look_for(struct fixture *f, enum wait_kind kind, struc
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
 	uint64_t until = clock_boot_ns() + COME_NS;
+	struct wait_counts counts;
 	struct proc_key keys[2];
 
 	for (size_t i = 0; i < f->n; i++) {
@@ -87,8 +88,13 @@ static struct wait_state *look_for(struct fixture *f, enum wait_kind kind, struc
 	}
 	do {
 		assert_int_equal(sources_read_waits(f->root_fd, keys, f->n, NULL, ret, NULL), f->n);
-		if (ret[f->n - 1].kind == kind)
+		if (ret[f->n - 1].kind == kind) {
+			assert_true(sources_count_waits(f->root_fd, &keys[f->n - 1], 8, &counts));
+			/* Which of several files counts, and who listens, takes their names. */
+			assert_true(counts.n[kind] > 0 || counts.n[WAIT_EVENTS] > 0 ||
+				    counts.n[WAIT_SOCKET] > 0);
 			return &ret[f->n - 1];
+		}
 		nanosleep(&pause, NULL);
 	} while (clock_boot_ns() < until);
 	assert_string_equal(wait_kind_name(ret[f->n - 1].kind), wait_kind_name(kind));

@@ -58,6 +58,7 @@ static struct usage make_usage(uint64_t base)
 		.peak_gpu_bytes = base + 18,
 		.gpu_busy_ns = base + 19,
 		.gpu_idle_ns = base + 20,
+		.time = "{\"evidence\":\"exact\",\"disk\":5}",
 	};
 }
 
@@ -130,7 +131,7 @@ static struct proc_event make_event(uint64_t wall_ns, enum event_type type, cons
 static void assert_usage(const struct usage *a, const struct usage *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	assert_int_equal(sizeof(*a), 26 * 8);
+	assert_int_equal(sizeof(*a), 27 * 8);
 	assert_int_equal(a->wall_ns, b->wall_ns);
 	assert_int_equal(a->user_ns, b->user_ns);
 	assert_int_equal(a->system_ns, b->system_ns);
@@ -157,6 +158,9 @@ static void assert_usage(const struct usage *a, const struct usage *b)
 	assert_int_equal(a->peak_gpu_bytes, b->peak_gpu_bytes);
 	assert_int_equal(a->gpu_busy_ns, b->gpu_busy_ns);
 	assert_int_equal(a->gpu_idle_ns, b->gpu_idle_ns);
+	assert_int_equal(!a->time, !b->time);
+	if (a->time)
+		assert_string_equal(a->time, b->time);
 }
 
 static void assert_sheet(const struct sheet_record *a, const struct sheet_record *b)
@@ -184,7 +188,7 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 
 static void assert_process(const struct proc_record *a, const struct proc_record *b)
 {
-	assert_int_equal(sizeof(*a), 27 * 8); /* is_unaccounted is not stored */
+	assert_int_equal(sizeof(*a), 28 * 8); /* is_unaccounted is not stored */
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);

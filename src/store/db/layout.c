@@ -47,6 +47,20 @@
  * its latest state, and seen_wall_ns says when that was measured; anomaly_changes has its few
  * changes (anomalies.c).
  */
+<<<<<<< HEAD
+=======
+/* What an attempt, or a sheet, has used. */
+#define USAGE                                                                                       \
+	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"                  \
+	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"                                          \
+	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"                            \
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"                              \
+	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"                               \
+	" minor_faults INTEGER, major_faults INTEGER,"                                              \
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"                                \
+	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL," \
+	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER, time TEXT,"
+>>>>>>> 2097f785 (model: where the time of threads went, by category; sampled, recorded, compared)
 
 /* A table with the columns of these structs (tables.h), or whatever else SQL makes. */
 #define OWNER " attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
@@ -182,10 +196,184 @@ static bool make_tables(sqlite3 *db)
 {
 	CLEANUP(buf_release) struct buf sql = BUF_INIT;
 
+<<<<<<< HEAD
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		statement_row_write(&tables[i], &sql);
 	return buf_error(&sql) == 0 && sqlite3_exec(db, sql.data, NULL, NULL, NULL) == SQLITE_OK;
 }
+=======
+	"CREATE TABLE ranks (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" sheet_num INTEGER NOT NULL, try_num INTEGER NOT NULL, rank INTEGER NOT NULL,"
+	" pid INTEGER NOT NULL, exit_code INTEGER, signal INTEGER, ended_wall_ns INTEGER,"
+	" PRIMARY KEY (attempt, sheet_num, try_num, rank)) WITHOUT ROWID;"
+
+	"CREATE TABLE processes (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" boot INTEGER REFERENCES boots, pid INTEGER NOT NULL, start_ticks INTEGER,"
+	" ppid INTEGER, sheet_num INTEGER, rank INTEGER, local_rank INTEGER, world_size INTEGER,"
+	" comm TEXT, command TEXT, cgroup TEXT,"
+	" uid INTEGER, ns_pid INTEGER, start_wall_ns INTEGER, born_wall_ns INTEGER,"
+	" died_wall_ns INTEGER, exit_code INTEGER, signal INTEGER,"
+	" user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT, max_rss_bytes INTEGER,"
+	" evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, read_bytes INTEGER, write_bytes INTEGER,"
+	" major_faults INTEGER, max_threads INTEGER, max_fds INTEGER,"
+	" max_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+	" n_samples INTEGER, is_raised INTEGER NOT NULL DEFAULT 0, syscalls TEXT, time TEXT,"
+	" UNIQUE (attempt, pid, start_ticks));"
+	"CREATE INDEX processes_by_pid ON processes (pid);"
+
+	"CREATE TABLE images (process INTEGER NOT NULL REFERENCES processes ON DELETE CASCADE,"
+	" until_tick INTEGER NOT NULL, sheet_num INTEGER, rank INTEGER,"
+	" comm TEXT, command TEXT, cgroup TEXT,"
+	" PRIMARY KEY (process, until_tick)) WITHOUT ROWID;"
+
+	"CREATE TABLE daemons (id INTEGER PRIMARY KEY, boot INTEGER REFERENCES boots,"
+	" pid INTEGER NOT NULL, start_ticks INTEGER, version TEXT,"
+	" started_wall_ns INTEGER, stopped_wall_ns INTEGER,"
+	" log_id BLOB UNIQUE, log_offset INTEGER NOT NULL DEFAULT 0,"
+	" log_is_over INTEGER NOT NULL DEFAULT 0);"
+
+	"CREATE TABLE ticks (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
+	" wall_ns INTEGER NOT NULL, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+
+	"CREATE TABLE folds (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
+	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
+	" is_rolled INTEGER NOT NULL DEFAULT 0, times BLOB NOT NULL, times_seal INTEGER NOT NULL,"
+	" data BLOB NOT NULL, seal INTEGER NOT NULL);"
+	"CREATE INDEX folds_by_recorder ON folds (recorder);"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled);"
+
+	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+
+	"CREATE TABLE points (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" fold INTEGER NOT NULL, last_ns INTEGER NOT NULL, is_thin INTEGER NOT NULL DEFAULT 0,"
+	" data BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
+	"CREATE INDEX points_by_time ON points (last_ns) WHERE NOT is_thin;"
+
+	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+
+	"CREATE TRIGGER processes_keep_images"
+	" AFTER UPDATE OF sheet_num, rank, comm, command, cgroup ON processes"
+	" WHEN (OLD.sheet_num IS NOT NEW.sheet_num OR OLD.rank IS NOT NEW.rank OR"
+	" OLD.comm IS NOT NEW.comm OR OLD.command IS NOT NEW.command OR"
+	" OLD.cgroup IS NOT NEW.cgroup)"
+	" AND (SELECT count(*) FROM images WHERE process = OLD.id) < 64 BEGIN"
+	" INSERT OR IGNORE INTO images VALUES (OLD.id,"
+	" max(coalesce((SELECT max(id) FROM ticks), 0), coalesce((SELECT max(id) FROM folds), 0),"
+	" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)),"
+	" OLD.sheet_num, OLD.rank, OLD.comm, OLD.command, OLD.cgroup); END;"
+	"CREATE TRIGGER folds_take_chunks AFTER DELETE ON folds BEGIN"
+	" INSERT INTO meta VALUES ('last_tick', OLD.id)"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
+	" DELETE FROM chunks WHERE id BETWEEN OLD.id << 30 AND (OLD.id << 30) + 1073741823; END;"
+	"CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
+	" INSERT INTO meta SELECT 'last_tick', max(id) FROM ticks WHERE recorder = OLD.id"
+	" HAVING max(id) IS NOT NULL"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
+	" DELETE FROM ticks WHERE recorder = OLD.id;"
+	" DELETE FROM folds WHERE recorder = OLD.id; END;"
+
+	"CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" wall_ns INTEGER, pid INTEGER NOT NULL, start_ticks INTEGER, type TEXT NOT NULL,"
+	" exit_code INTEGER, signal INTEGER, sheet_num INTEGER, details TEXT NOT NULL);"
+	"CREATE INDEX events_by_attempt ON events (attempt, wall_ns);"
+	"CREATE INDEX events_by_time ON events (wall_ns);"
+
+	"CREATE TABLE rungs (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" measurement TEXT, rung TEXT, reason TEXT);"
+	"CREATE INDEX rungs_by_attempt ON rungs (attempt);"
+
+	"CREATE TABLE unknowns (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" what TEXT, why TEXT);"
+	"CREATE INDEX unknowns_by_attempt ON unknowns (attempt);"
+
+	"CREATE TABLE anomalies (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, episode TEXT NOT NULL UNIQUE,"
+	" type TEXT NOT NULL, severity TEXT NOT NULL, pid INTEGER, start_ticks INTEGER,"
+	" sheet_num INTEGER, comm TEXT, gpu INTEGER, description TEXT,"
+	" metric_value REAL, threshold REAL, unit TEXT,"
+	" began_wall_ns INTEGER NOT NULL, peak_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" seen_wall_ns INTEGER,"
+	" before_value REAL, first_value REAL, peak_value REAL, after_value REAL,"
+	" seconds_to_limit REAL, count INTEGER NOT NULL, why_cleared TEXT,"
+	" full_from_wall_ns INTEGER, full_until_wall_ns INTEGER,"
+	" host TEXT, evidence TEXT, pattern TEXT NOT NULL);"
+	"CREATE INDEX anomalies_by_attempt ON anomalies (attempt, began_wall_ns);"
+	"CREATE INDEX anomalies_by_time ON anomalies (began_wall_ns);"
+	"CREATE INDEX anomalies_by_pattern ON anomalies (pattern);"
+	"CREATE INDEX anomalies_by_end ON anomalies (ended_wall_ns);"
+
+	"CREATE TABLE anomaly_changes (id INTEGER PRIMARY KEY,"
+	" anomaly INTEGER NOT NULL REFERENCES anomalies ON DELETE CASCADE,"
+	" change TEXT NOT NULL, wall_ns INTEGER, severity TEXT NOT NULL, value REAL,"
+	" description TEXT);"
+	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);"
+
+	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
+	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;"
+
+	"CREATE TABLE runs (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" sheet_num INTEGER NOT NULL, is_whole INTEGER NOT NULL, outcome TEXT,"
+	" class_exact INTEGER NOT NULL, class_masked INTEGER NOT NULL,"
+	" class_program INTEGER NOT NULL, class_command INTEGER NOT NULL, label TEXT,"
+	" started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" peak_rss_mb REAL, max_process_rss_mb REAL,"
+	" early_rss_5s_mb REAL, early_rss_15s_mb REAL, early_rss_60s_mb REAL,"
+	" early_rss_300s_mb REAL, rss_slope_5s_mb_s REAL, rss_slope_15s_mb_s REAL,"
+	" rss_slope_60s_mb_s REAL, rss_slope_300s_mb_s REAL,"
+	" cpu_seconds REAL, wall_seconds REAL, spawn_count REAL, max_threads REAL,"
+	" max_fds REAL, io_mb REAL, major_faults REAL,"
+	" memory_stall_pct REAL, io_stall_pct REAL, cpu_stall_pct REAL,"
+	" gpu_memory_mb REAL, gpu_utilization_pct REAL, syscalls TEXT, time TEXT, anomalies TEXT,"
+	" PRIMARY KEY (attempt, sheet_num)) WITHOUT ROWID;"
+	"CREATE INDEX runs_by_exact ON runs (class_exact, ended_wall_ns, class_program);"
+	"CREATE INDEX runs_by_masked ON runs (class_masked, ended_wall_ns);"
+	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);"
+	"CREATE INDEX runs_by_command ON runs (class_command, ended_wall_ns);"
+	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);"
+
+	"CREATE TABLE verdicts (attempt INTEGER PRIMARY KEY REFERENCES attempts ON DELETE CASCADE,"
+	" outcome TEXT NOT NULL, note TEXT, uid INTEGER, wall_ns INTEGER NOT NULL,"
+	" measured_outcome TEXT, measured_reason TEXT);"
+
+	"CREATE TABLE patterns (type TEXT NOT NULL, name TEXT NOT NULL,"
+	" tags TEXT, description TEXT, n_jobs INTEGER, occurrences INTEGER NOT NULL,"
+	" confidence REAL, first_wall_ns INTEGER, last_wall_ns INTEGER,"
+	" jobs TEXT, grade TEXT, label TEXT, class_command INTEGER NOT NULL DEFAULT 0, feature TEXT,"
+	" is_above INTEGER NOT NULL DEFAULT 0, threshold REAL, p REAL, rate_in REAL, rate_out REAL,"
+	" base_rate REAL, frozen_wall_ns INTEGER, n_later INTEGER, n_later_failed INTEGER,"
+	" later_p REAL, brier REAL, brier_base REAL, confirmed_wall_ns INTEGER,"
+	" n_looks INTEGER NOT NULL DEFAULT 0, lapsed_wall_ns INTEGER,"
+	" retired_wall_ns INTEGER, retired_why TEXT, PRIMARY KEY (type, name)) WITHOUT ROWID;"
+
+	"CREATE VIEW outcomes AS SELECT job_id, attempt_num, outcome, reason, exit_code, signal,"
+	" started_wall_ns, ended_wall_ns FROM attempts a JOIN jobs ON jobs.id = a.job"
+	" WHERE outcome IS NOT NULL;"
+
+	"CREATE TABLE estimates (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, sheet_num INTEGER NOT NULL,"
+	" made_wall_ns INTEGER, peak_rss_mb REAL, peak_coverage REAL, cpu_seconds REAL,"
+	" cpu_high_seconds REAL, cpu_coverage REAL, wall_seconds REAL, n_runs INTEGER,"
+	" n_censored INTEGER, n_left_out INTEGER, rung INTEGER NOT NULL);"
+	"CREATE UNIQUE INDEX estimates_by_run ON estimates (attempt, sheet_num);"
+	"CREATE TABLE scores (estimate INTEGER PRIMARY KEY REFERENCES estimates ON DELETE CASCADE,"
+	" is_peak_covered INTEGER, is_cpu_covered INTEGER);"
+
+	"CREATE TABLE phases (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" rank INTEGER, pid INTEGER, name TEXT NOT NULL, path TEXT,"
+	" entered_wall_ns INTEGER NOT NULL, left_wall_ns INTEGER);"
+	"CREATE INDEX phases_by_attempt ON phases (attempt, entered_wall_ns);"
+	"CREATE INDEX phases_open ON phases (attempt, pid) WHERE left_wall_ns IS NULL;"
+
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);";
+>>>>>>> 2097f785 (model: where the time of threads went, by category; sampled, recorded, compared)
 
 static int run_sql(struct store *store, const char *sql, struct err *err)
 {
