@@ -1,6 +1,5 @@
 #include "base/csv.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -43,14 +42,6 @@ void csv_u64(struct csv *c, uint64_t v)
 void csv_i64(struct csv *c, int64_t v)
 {
 	json_i64(&c->json, v);
-}
-
-void csv_f64(struct csv *c, double v)
-{
-	if (isfinite(v))
-		json_f64(&c->json, v);
-	else
-		csv_unknown(c);
 }
 
 /* ---- text ---- */

@@ -37,13 +37,12 @@ struct csv {
 /* Appends to out, which the caller owns. */
 void csv_init(struct csv *c, struct buf *out);
 
-/* A name of the heading, or a word that stands for a number: plain letters, without quotes. */
+/* A name of the heading, or a number as it stands: without quotes. */
 void csv_word(struct csv *c, const char *word);
 
 void csv_text(struct csv *c, const char *s); /* NULL is unknown; "" is "" */
 void csv_u64(struct csv *c, uint64_t v);     /* U64_UNKNOWN is unknown */
 void csv_i64(struct csv *c, int64_t v);
-void csv_f64(struct csv *c, double v); /* NaN and infinities are unknown */
 void csv_unknown(struct csv *c);
 
 void csv_end_row(struct csv *c);

@@ -118,37 +118,10 @@ static const struct column rank_items[] = {
 const struct columns rank_columns = COLUMNS(rank_items);
 
 static const struct column process_items[] = {
-	COLUMN_AS("pid", proc_record, key.pid, COLUMN_INT),
-	COLUMN_AS("start_ticks", proc_record, key.start_ticks, COLUMN_U64),
-	COLUMN(proc_record, ppid, COLUMN_INT),
-	COLUMN(proc_record, sheet_num, COLUMN_INT_OR_NONE),
-	COLUMN(proc_record, rank, COLUMN_INT_OR_NONE),
-	COLUMN(proc_record, local_rank, COLUMN_INT_OR_NONE),
-	COLUMN(proc_record, world_size, COLUMN_INT_OR_NONE),
-	COLUMN(proc_record, command, COLUMN_TEXT),
-	COLUMN(proc_record, uid, COLUMN_U64),
-	COLUMN(proc_record, born_wall_ns, COLUMN_U64),
-	COLUMN(proc_record, died_wall_ns, COLUMN_U64),
-	COLUMN_AS("exit_code", proc_record, status.exit_code, COLUMN_INT_OR_NONE),
-	COLUMN_AS("signal", proc_record, status.signal, COLUMN_INT_OR_NONE),
-	COLUMN(proc_record, user_ns, COLUMN_U64),
-	COLUMN(proc_record, system_ns, COLUMN_U64),
-	COLUMN(proc_record, max_rss_bytes, COLUMN_U64),
-	COLUMN(proc_record, evidence, COLUMN_EVIDENCE),
-	COLUMN(proc_record, cpu_evidence, COLUMN_EVIDENCE),
-	COLUMN(proc_record, rchar, COLUMN_U64),
-	COLUMN(proc_record, wchar, COLUMN_U64),
-	COLUMN(proc_record, read_bytes, COLUMN_U64),
-	COLUMN(proc_record, write_bytes, COLUMN_U64),
-	COLUMN(proc_record, major_faults, COLUMN_U64),
-	COLUMN(proc_record, max_threads, COLUMN_U64),
-	COLUMN(proc_record, max_fds, COLUMN_U64),
-	COLUMN(proc_record, max_gpu_bytes, COLUMN_U64),
-	COLUMN(proc_record, gpu_busy_ns, COLUMN_U64),
-	COLUMN(proc_record, gpu_idle_ns, COLUMN_U64),
-	COLUMN(proc_record, n_samples, COLUMN_U64),
-	COLUMN(proc_record, syscalls, COLUMN_TEXT),
-	COLUMN(proc_record, time, COLUMN_TEXT),
+#define PROCESS_STORED(member_, stored_, column_) \
+	COLUMN_AS(column_, proc_record, member_, COLUMN_##stored_),
+#define PROCESS_FIELD(member_, stored_, column_, ...) PROCESS_STORED(member_, stored_, column_)
+#include "model/process_fields.def"
 };
 const struct columns process_columns = COLUMNS(process_items);
 

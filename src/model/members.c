@@ -129,7 +129,7 @@ static void write_items(struct json *j, const struct member *m, const char *from
 	json_end_array(j);
 }
 
-static char *put_number(char *at, enum field_kind kind, const void *place)
+char *member_put_number(char *at, enum field_kind kind, const void *place)
 {
 	int n;
 	uint64_t limit;
@@ -261,7 +261,7 @@ void members_write(struct json *j, const struct member *members, size_t n, const
 			write_long(j, m, from);
 			at = json_room(j, room);
 		} else {
-			at = put_number(at, m->kind, place);
+			at = member_put_number(at, m->kind, place);
 		}
 	}
 	if (at)

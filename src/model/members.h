@@ -85,6 +85,9 @@ struct member_items {
  */
 void members_write(struct json *j, const struct member *members, size_t n, const void *from);
 
+/* One that is neither text nor a list, as JSON has it: JSON_NUMBER_BYTES at most. Returns its end. */
+char *member_put_number(char *at, enum field_kind kind, const void *place);
+
 /*
  * An object; what is no object is passed over, and so are keys that are not in the table. Strings
  * go into the arena. Of another type than it should be a value is unknown; numbers that cannot be

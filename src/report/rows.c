@@ -53,77 +53,59 @@ struct row_fields {
 
 /* ---- one value ---- */
 
-struct value {
-	enum { VALUE_I64, VALUE_U64, VALUE_F64, VALUE_WORD, VALUE_TEXT } type;
-	int64_t i64;
-	uint64_t u64;
-	double f64;
-	const char *text; /* of a word, too */
-};
-
 #define ROOM 20
 
-static struct value number_of(uint64_t v)
-{
-	return (struct value){ VALUE_U64, .u64 = v };
-}
-
-static struct value f64_of(double v)
-{
-	return (struct value){ VALUE_F64, .f64 = v };
-}
-
-static struct value text_of(const char *text)
-{
-	return (struct value){ VALUE_TEXT, .text = text };
-}
-
-static struct value value_of(int kind, const void *at, char room[ROOM])
+/* False: it is no text. NULL: it is unknown. */
+static bool text_of(int kind, const void *at, char room[ROOM], const char **ret)
 {
 	switch (kind) {
-	case FIELD_PID:
-		return (struct value){ VALUE_I64, .i64 = *(const int *)at };
-	case FIELD_INT:
-		return number_of(*(const int *)at < 0 ? U64_UNKNOWN : (uint64_t) * (const int *)at);
-	case FIELD_POSITIVE:
-		return number_of(*(const int *)at <= 0 ? U64_UNKNOWN
-						       : (uint64_t) * (const int *)at);
-	case FIELD_ZOMBIES:
-		return number_of(snapshot_count_zombies(at, SNAPSHOT_ALL));
-	case FIELD_SECONDS:
-		return f64_of(u64_to_seconds(*(const uint64_t *)at));
-	case FIELD_MB:
-		return f64_of(u64_to_mb(*(const uint64_t *)at));
-	case FIELD_F64:
-		return f64_of(*(const double *)at);
-	case FIELD_INTERVAL:
-		return f64_of(*(const double *)at > 0 ? *(const double *)at : F64_UNKNOWN);
-	case FIELD_BOOL:
-		return (struct value){ VALUE_WORD, .text = *(const bool *)at ? "true" : "false" };
 	case FIELD_STRING:
-		return text_of(*(const char *const *)at);
+		*ret = *(const char *const *)at;
+		return true;
 	case FIELD_COMM:
 	case FIELD_NAME:
-		return text_of(*(const char *)at ? at : NULL);
+		*ret = *(const char *)at ? at : NULL;
+		return true;
 	case FIELD_CHAR:
 		snprintf(room, ROOM, "%c", *(const char *)at);
-		return text_of(room[0] == '?' ? NULL : room);
+		*ret = room[0] == '?' ? NULL : room;
+		return true;
 	case FIELD_HEX:
 		snprintf(room, ROOM, "%016llx", *(const unsigned long long *)at);
-		return text_of(room);
+		*ret = room;
+		return true;
 	case FIELD_OUTCOME:
-		return text_of(outcome_name(*(const enum outcome *)at));
+		*ret = outcome_name(*(const enum outcome *)at);
+		return true;
 	case FIELD_EVIDENCE:
-		return text_of(evidence_name(*(const enum evidence *)at));
+		*ret = evidence_name(*(const enum evidence *)at);
+		return true;
 	case FIELD_EVENT_TYPE:
-		return text_of(event_type_name(*(const enum event_type *)at));
+		*ret = event_type_name(*(const enum event_type *)at);
+		return true;
 	case FIELD_STATUS:
-		return text_of(attempt_status_name(at));
-	default: /* FIELD_U64, FIELD_LIMIT */
-		if (kind == FIELD_LIMIT && *(const uint64_t *)at == FD_LIMIT_UNLIMITED)
-			return (struct value){ VALUE_WORD, .text = "unlimited" };
-		return number_of(*(const uint64_t *)at);
+		*ret = attempt_status_name(at);
+		return true;
+	default:
+		return false;
 	}
+}
+
+/* What is neither text nor a list, as JSON has it. */
+static void put_plain(int kind, const void *at, char text[JSON_NUMBER_BYTES + 1])
+{
+	char *end;
+
+	if (kind == FIELD_ZOMBIES)
+		end = json_put_u64(text, snapshot_count_zombies(at, SNAPSHOT_ALL));
+	else if (kind == FIELD_INTERVAL)
+		end = json_put_f64(text,
+				   *(const double *)at > 0 ? *(const double *)at : F64_UNKNOWN);
+	else if (kind == FIELD_BOOL)
+		end = stpcpy(text, *(const bool *)at ? "true" : "false");
+	else
+		end = member_put_number(text, (enum field_kind)kind, at);
+	*end = '\0';
 }
 
 static void write_json_fields(struct json *j, const struct row_fields *fields, const void *from)
@@ -131,25 +113,18 @@ static void write_json_fields(struct json *j, const struct row_fields *fields, c
 	for (size_t i = fields->n_csv; i < fields->n; i++) {
 		const struct row_field *f = &fields->items[i];
 		const void *at = (const char *)from + f->offset;
-		struct value v;
-		char room[ROOM];
+		char room[ROOM], plain[JSON_NUMBER_BYTES + 1];
+		const char *text;
 
-		if (f->kind == FIELD_LIST) {
-			json_key(j, f->name);
+		json_key(j, f->name);
+		if (f->write) {
 			f->write(j, at);
-			continue;
+		} else if (text_of(f->kind, at, room, &text)) {
+			json_str(j, text);
+		} else {
+			put_plain(f->kind, at, plain);
+			json_raw(j, plain, strlen(plain));
 		}
-		v = value_of(f->kind, at, room);
-		if (v.type == VALUE_I64)
-			json_key_i64(j, f->name, v.i64);
-		else if (v.type == VALUE_U64)
-			json_key_u64(j, f->name, v.u64);
-		else if (v.type == VALUE_F64)
-			json_key_f64(j, f->name, v.f64);
-		else if (f->kind == FIELD_BOOL)
-			json_key_bool(j, f->name, *(const bool *)at);
-		else
-			json_key_string(j, f->name, v.text);
 	}
 }
 
@@ -170,22 +145,17 @@ static void add_cells(struct csv *c, const struct row_fields *fields, const void
 	for (size_t i = 0; i < fields->n; i++) {
 		const struct row_field *f = &fields->items[i];
 		const void *at = (const char *)from + f->offset;
-		struct value v;
-		char room[ROOM];
+		char room[ROOM], plain[JSON_NUMBER_BYTES + 1];
+		const char *text;
 
-		if (f->kind == FIELD_LIST) {
+		if (f->write) {
 			add_list(c, f, at);
-			continue;
+		} else if (text_of(f->kind, at, room, &text)) {
+			csv_text(c, text);
+		} else {
+			put_plain(f->kind, at, plain);
+			csv_word(c, strcmp(plain, "null") == 0 ? "" : plain);
 		}
-		v = value_of(f->kind, at, room);
-		if (v.type == VALUE_I64)
-			csv_i64(c, v.i64);
-		else if (v.type == VALUE_U64)
-			csv_u64(c, v.u64);
-		else if (v.type == VALUE_F64)
-			csv_f64(c, v.f64);
-		else
-			(v.type == VALUE_WORD ? csv_word : csv_text)(c, v.text);
 	}
 	for (size_t i = 0; i < fields->n; i++)
 		if (fields->items[i].has_exact)
@@ -246,11 +216,11 @@ void rows_write_figures(struct json *j, const struct figures *f, bool is_attempt
 
 	write_json_fields(j, &numbers, f);
 	json_key_object(j, "evidence");
-	for (size_t i = 0; i < numbers.n; i++)
-		json_key_string(j, items[i].name,
-				value_of(FIELD_EVIDENCE,
-					 (const char *)f + items[numbers.n + i].offset, NULL)
-					.text);
+	for (size_t i = 0; i < numbers.n; i++) {
+		const void *at = (const char *)f + items[numbers.n + i].offset;
+
+		json_key_string(j, items[i].name, evidence_name(*(const enum evidence *)at));
+	}
 }
 
 /* ---- samples ---- */
@@ -515,9 +485,8 @@ static int write_sheets(struct csv *c, const struct facts *f, report_row_fn *fn,
 struct process_row {
 	const char *job_id;
 	int attempt_num;
-	struct proc_record p;
-	uint64_t born_ns;
-	enum evidence cpu_evidence;
+	struct proc_record
+		p; /* when it was born, and how its CPU time is known, as facts.h has it */
 };
 
 static void write_calls_text(struct json *j, const void *field)
@@ -528,33 +497,9 @@ static void write_calls_text(struct json *j, const void *field)
 static const struct row_field process_items[] = {
 	FIELD("job_id", process_row, job_id, STRING),
 	FIELD("attempt", process_row, attempt_num, PID),
-	FIELD("sheet_num", process_row, p.sheet_num, INT),
-	FIELD("rank", process_row, p.rank, INT),
-	FIELD("pid", process_row, p.key.pid, PID),
-	FIELD("start_ticks", process_row, p.key.start_ticks, U64),
-	FIELD("ppid", process_row, p.ppid, POSITIVE),
-	FIELD("command", process_row, p.command, STRING),
-	FIELD("uid", process_row, p.uid, U64),
-	FIELD_EXACT("born", process_row, born_ns, SECONDS),
-	FIELD_EXACT("died", process_row, p.died_wall_ns, SECONDS),
-	FIELD("exit_code", process_row, p.status.exit_code, INT),
-	FIELD("signal", process_row, p.status.signal, INT),
-	FIELD_EXACT("user_cpu_seconds", process_row, p.user_ns, SECONDS),
-	FIELD_EXACT("system_cpu_seconds", process_row, p.system_ns, SECONDS),
-	FIELD_EXACT("max_rss_mb", process_row, p.max_rss_bytes, MB),
-	FIELD("evidence", process_row, p.evidence, EVIDENCE),
-	FIELD("cpu_evidence", process_row, cpu_evidence, EVIDENCE),
-	FIELD("rchar", process_row, p.rchar, U64),
-	FIELD("wchar", process_row, p.wchar, U64),
-	FIELD("read_bytes", process_row, p.read_bytes, U64),
-	FIELD("write_bytes", process_row, p.write_bytes, U64),
-	FIELD("major_faults", process_row, p.major_faults, U64),
-	FIELD("max_threads", process_row, p.max_threads, U64),
-	FIELD("max_fds", process_row, p.max_fds, U64),
-	FIELD("peak_gpu_memory_mb", process_row, p.max_gpu_bytes, MB),
-	FIELD("gpu_seconds", process_row, p.gpu_busy_ns, SECONDS),
-	FIELD("gpu_idle_seconds", process_row, p.gpu_idle_ns, SECONDS),
-	FIELD("samples", process_row, p.n_samples, U64),
+#define PROCESS_FIELD(member_, stored_, column_, kind_, key_, exact_) \
+	FIELD(key_, process_row, p.member_, kind_, .has_exact = HAS_##exact_),
+#include "model/process_fields.def"
 	FIELD_JSON("syscalls", offsetof(struct process_row, p.syscalls), write_calls_text),
 	FIELD_JSON("time", offsetof(struct process_row, p.time), write_time),
 };
@@ -562,8 +507,11 @@ static const struct row_fields process_fields = ROW_FIELDS(process_items, 2);
 
 static struct process_row process_row_of(const struct facts *f, const struct proc_record *p)
 {
-	return (struct process_row){ f->a->job_id, f->a->attempt_num, *p, facts_born_ns(f, p),
-				     facts_cpu_evidence(p) };
+	struct process_row row = { f->a->job_id, f->a->attempt_num, *p };
+
+	row.p.born_wall_ns = facts_born_ns(f, p);
+	row.p.cpu_evidence = facts_cpu_evidence(p);
+	return row;
 }
 
 void rows_write_process(struct json *j, const struct facts *f, const struct proc_record *p)

@@ -4,7 +4,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
 
 #include "base/csv.h"
 #include "base/unknown.h"
@@ -47,12 +46,8 @@ static void test_numbers(void **state)
 	csv_u64(&c, 0);
 	csv_u64(&c, UINT64_MAX - 1);
 	csv_i64(&c, INT64_MIN);
-	csv_f64(&c, 0.1);
-	csv_f64(&c, 1794727635.4779425);
-	csv_f64(&c, 3);
 	csv_end_row(&c);
-	assert_string_equal(out.data, "0,18446744073709551614,-9223372036854775808,0.1,"
-				      "1794727635.4779425,3.0\n");
+	assert_string_equal(out.data, "0,18446744073709551614,-9223372036854775808\n");
 }
 
 static void test_unknown_is_empty(void **state)
@@ -63,13 +58,11 @@ static void test_unknown_is_empty(void **state)
 	(void)state;
 	csv_init(&c, &out);
 	csv_u64(&c, U64_UNKNOWN);
-	csv_f64(&c, F64_UNKNOWN);
-	csv_f64(&c, (double)INFINITY);
 	csv_text(&c, NULL);
 	csv_unknown(&c);
 	csv_text(&c, ""); /* known, and empty */
 	csv_end_row(&c);
-	assert_string_equal(out.data, ",,,,,\"\"\n");
+	assert_string_equal(out.data, ",,,\"\"\n");
 }
 
 static void test_text_is_exact(void **state)
