@@ -1,14 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -17,11 +14,9 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
 #include "model/snapshot.h"
@@ -44,115 +39,9 @@ struct doctor_rungs {
 	struct rpc_value *daemon; /* the status of the one that answers; NULL: none does */
 };
 
-/* The worst of what drivers do: none answers, one does, one crashes, hangs or has lost a GPU. */
-enum doctor_gpu { DOCTOR_GPU_SILENT, DOCTOR_GPU_ANSWERS, DOCTOR_GPU_BROKEN };
-
-/* ---- what the drivers of GPUs answer here, and what that costs ---- */
-
-#define DEADLINE_NS                                                                   \
-	UINT64_C(20000000000) /* of one driver: nvidia-smi is given 5 s for each call \
-			       */
-#define ENDED_MS 2000	      /* after its last word */
-#define REAP_MS 10
 /* For who answers a run: one that crashes or hangs is replaced by the next. */
 #define WAIT_MS 20000
 #define PATIENCE_SECONDS 10 /* the first question after a start takes some seconds */
-
-/* ---- in the child ---- */
-
-static void print_answer(void *ctx, const char *rung, const char *what, uint64_t ns)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	ssize_t n;
-
-	buf_printf(&line, "%s: ", rung);
-	cli_add_text(&line, what, SIZE_MAX); /* drivers name devices as they like */
-	if (u64_known(ns))
-		buf_printf(&line, " takes %.3g ms", (double)ns / 1e6);
-	buf_add_char(&line, '\n');
-	n = write(*(int *)ctx, line.data, line.len);
-	(void)n; /* who asked is gone */
-}
-
-/* ---- in the parent ---- */
-
-/* False: it did not come to its end. */
-static bool read_answers(int fd, struct buf *out)
-{
-	uint64_t deadline = clock_boot_ns() + DEADLINE_NS, now;
-	char text[1024];
-
-	while ((now = clock_boot_ns()) < deadline) {
-		struct pollfd wait = { .fd = fd, .events = POLLIN };
-		ssize_t n;
-
-		if (poll(&wait, 1, (int)((deadline - now) / 1000000) + 1) <= 0)
-			continue;
-		n = read(fd, text, sizeof(text));
-		if (n <= 0)
-			return n == 0;
-		buf_add(out, text, (size_t)n);
-	}
-	return false;
-}
-
-static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out)
-{
-	CLEANUP(buf_release) struct buf said = BUF_INIT;
-	bool has_ended = read_answers(fd, &said), is_reaped = false;
-	struct pollfd nothing = { .fd = -1 };
-	int status = 0;
-
-	if (!has_ended)
-		kill(pid, SIGKILL);
-	/* one that hangs inside the kernel cannot be waited for */
-	for (int left_ms = ENDED_MS; !is_reaped && left_ms > 0; left_ms -= REAP_MS) {
-		is_reaped = waitpid(pid, &status, WNOHANG) != 0;
-		if (!is_reaped)
-			poll(&nothing, 1, REAP_MS);
-	}
-	/* a child that the driver has spoilt may have written anything: only the lines are kept */
-	for (size_t at = 0; at < said.len;) {
-		bool is_end = said.data[at] == '\n' || said.data[at] == '\0';
-
-		at += is_end ? 1 : utf8_add_shown(out, said.data + at, said.len - at);
-		if (is_end || at == said.len)
-			buf_add_char(out, '\n');
-	}
-	if (!has_ended || !is_reaped) {
-		buf_printf(out, "%s: it does not answer, and was asked no longer\n", name);
-		return DOCTOR_GPU_BROKEN;
-	}
-	if (WIFSIGNALED(status)) {
-		buf_printf(out, "%s: it crashes the process that asks it (%s)\n", name,
-			   strsignal(WTERMSIG(status)));
-		return DOCTOR_GPU_BROKEN;
-	}
-	if (said.len == 0)
-		buf_printf(out, "%s: it ended the process that asked it\n", name);
-	if (said.len > 0 && WEXITSTATUS(status) == GPUS_TOLD_LOSS)
-		return DOCTOR_GPU_BROKEN;
-	return said.len > 0 && WEXITSTATUS(status) == GPUS_TOLD ? DOCTOR_GPU_ANSWERS
-								: DOCTOR_GPU_SILENT;
-}
-
-static enum doctor_gpu ask(int root_fd, size_t i, struct buf *out)
-{
-	enum doctor_gpu result = DOCTOR_GPU_SILENT;
-	int fds[2];
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return result;
-	pid = fork();
-	if (pid == 0)
-		_exit(gpus_measure(root_fd, i, print_answer, &fds[1]));
-	close(fds[1]);
-	if (pid > 0)
-		result = hear(gpus_driver_name(i), pid, fds[0], out);
-	close(fds[0]);
-	return result;
-}
 
 /* ---- the rungs ---- */
 
@@ -529,8 +418,7 @@ static enum health check_files(struct patient *p, struct buf *detail)
 
 /*
  * Asks as a run would, and notes who answered among the rungs. Then a line for each answer, of
- * which the first stands beside the name: "NVML: memory takes 0.005 ms". Each driver is asked by a
- * child of its own that is ended if it hangs; then, or if it crashes, a line says so.
+ * which the first stands beside the name: "NVML: memory takes 0.005 ms".
  */
 static enum health check_gpus(struct patient *p, struct buf *detail)
 {
@@ -540,8 +428,8 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 	struct doctor_rungs *r = &p->rungs;
 	size_t own = find(r->own, r->n_own, SOURCES_RUNG_GPU);
 	size_t of_run = find(r->of_run, r->n_of_run, SOURCES_RUNG_GPU);
-	enum doctor_gpu worst = DOCTOR_GPU_SILENT;
 	struct gpus *gpus = NULL;
+	enum gpus_told told;
 
 	if (!sources_has_gpu(p->root_fd)) {
 		buf_add_str(detail, "none; looked for " SOURCES_GPU_LOOKED_FOR);
@@ -560,15 +448,10 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 	}
 	if (own < r->n_own && of_run < r->n_of_run)
 		r->of_run[of_run] = r->own[own];
-	signal(SIGCHLD, SIG_DFL); /* where it is ignored, the status of a child is lost */
-	for (size_t i = 0; gpus_driver_name(i); i++) {
-		enum doctor_gpu result = ask(p->root_fd, i, detail);
-
-		worst = result > worst ? result : worst;
-	}
+	told = gpus_measure(p->root_fd, detail);
 	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
 		buf_truncate(detail, detail->len - 1);
-	return worst == DOCTOR_GPU_ANSWERS ? HEALTH_OK : HEALTH_NOTE;
+	return told == GPUS_TOLD ? HEALTH_OK : HEALTH_NOTE;
 }
 
 /* In the order in which they are printed; detail gets what was found, in words, and the lines

@@ -481,19 +481,15 @@ void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between);
 	"/proc/driver/nvidia/gpus, /dev/nvidiactl, /dev/dxg, cards of amdgpu, i915 or xe in /dev/dri"
 bool sources_has_gpu(int root_fd);
 
-/* What drivers are called that can be asked, from 0 on; NULL: there are no more. */
-const char *gpus_driver_name(size_t i);
-
-enum gpus_told { GPUS_TOLD, GPUS_TOLD_NOTHING, GPUS_TOLD_LOSS };
+/* The worst of what drivers do: none tells anything of a GPU, one does, one crashes, hangs or has
+ * lost one. */
+enum gpus_told { GPUS_TOLD_NOTHING, GPUS_TOLD, GPUS_BROKEN };
 
 /*
- * Asks one of them, for doctor: what is wrong with it, or what each question costs (U64_UNKNOWN:
- * it is no question, or was not answered). Returns whether it told anything of a GPU, or that one
- * of them is lost. It is called in a process of its own, which has no children: all that are there
- * after are killed, and it ends as the one that asks if that is ended by a signal.
+ * Asks them all, for doctor, each in a process of its own, which is ended if it hangs. Appends a
+ * line for each answer: what is wrong, or what a question costs.
  */
-typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t ns);
-enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
+enum gpus_told gpus_measure(int root_fd, struct buf *out);
 
 /* ---- what works here ---- */
 

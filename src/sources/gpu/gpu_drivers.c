@@ -15,11 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
+#include "sources/child.h"
 #include "sources/gpu/gpu.h"
 #include "sources/sources.h"
 
@@ -320,24 +323,35 @@ void gpu_close_all(struct gpu_slots *s)
 		close_slot(&s->of[i]);
 }
 
-/* ---- what each driver costs, for doctor ---- */
+/*
+ * ---- what each driver costs, for doctor ----
+ *
+ * A driver is asked by a child of a child: what a program leaves behind falls to the one between,
+ * and not to doctor, which takes it for the program.
+ */
 
-/* Who wants to know, and of which rung. */
+#define DEADLINE_MS 20000 /* of one driver: nvidia-smi is given 5 s for each call */
+#define ANSWER_BYTES 32768
+#define MEASURED 64 /* the child's exit status; + enum gpus_told */
+
+/* Who is asked, and where its lines go. */
 struct measure {
-	gpu_tell_fn *fn;
-	void *ctx;
 	const char *rung;
+	int fd;
 };
 
-static void tell_cost(void *ctx, const char *question, uint64_t ns)
+/* "NVML: memory takes 0.005 ms"; U64_UNKNOWN: it is no question, or was not answered. */
+static void tell(void *ctx, const char *what, uint64_t ns)
 {
 	const struct measure *m = ctx;
 
-	m->fn(m->ctx, m->rung, question, ns);
+	if (u64_known(ns))
+		dprintf(m->fd, "%s: %s takes %.3g ms\n", m->rung, what, (double)ns / 1e6);
+	else
+		dprintf(m->fd, "%s: %s\n", m->rung, what);
 }
 
-static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
-				const struct measure *m)
+static enum gpus_told read_once(const struct gpu_driver *driver, void *opened, struct measure *m)
 {
 	static struct gpu_reading reading; /* too large for a stack */
 	struct err err = ERR_INIT;
@@ -347,22 +361,22 @@ static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
 
 	gpu_reading_init(&reading);
 	if (driver->read(opened, &reading, &err) < 0) {
-		m->fn(m->ctx, m->rung, err.text, U64_UNKNOWN);
+		tell(m, err.text, U64_UNKNOWN);
 		return GPUS_TOLD_NOTHING;
 	}
 	cost_ns = clock_boot_ns() - before;
-	for (uint32_t i = 0; i < reading.n_devices && told != GPUS_TOLD_LOSS; i++) {
+	for (uint32_t i = 0; i < reading.n_devices && told != GPUS_BROKEN; i++) {
 		const struct gpu_sample *device = &reading.devices[i];
 
 		if (device->is_lost)
-			told = GPUS_TOLD_LOSS;
+			told = GPUS_BROKEN;
 		else if (f64_known(device->utilization_pct) || f64_known(device->memory_used_mb))
 			told = GPUS_TOLD;
 	}
 	if (told == GPUS_TOLD_NOTHING)
-		m->fn(m->ctx, m->rung, "it tells nothing of any GPU", U64_UNKNOWN);
+		tell(m, "it tells nothing of any GPU", U64_UNKNOWN);
 	else
-		m->fn(m->ctx, m->rung, "a whole reading", cost_ns);
+		tell(m, "a whole reading", cost_ns);
 	for (uint32_t i = 0; i < reading.n_devices; i++) {
 		const char *name = reading.names[i];
 
@@ -371,60 +385,97 @@ static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
 				 name, name[0] ? ")" : "");
 		else
 			snprintf(text, sizeof(text), "%s", name[0] ? name : "a GPU without a name");
-		m->fn(m->ctx, m->rung, text, U64_UNKNOWN);
+		tell(m, text, U64_UNKNOWN);
 	}
 	if (reading.note[0])
-		m->fn(m->ctx, m->rung, reading.note, U64_UNKNOWN);
+		tell(m, reading.note, U64_UNKNOWN);
 	if (reading.remark[0])
-		m->fn(m->ctx, m->rung, reading.remark, U64_UNKNOWN);
+		tell(m, reading.remark, U64_UNKNOWN);
 	return told;
 }
 
-const char *gpus_driver_name(size_t i)
+static enum gpus_told measure(const struct gpu_driver *driver, struct measure *m)
 {
-	return i < GPU_N_DRIVERS ? gpu_drivers[i]->name : NULL;
-}
-
-static enum gpus_told measure(int root_fd, const struct gpu_driver *driver, gpu_tell_fn *fn,
-			      void *ctx)
-{
-	struct measure m = { fn, ctx, driver->name };
 	struct err err = ERR_INIT;
 	enum gpus_told told;
 	void *opened;
 
-	if (driver->open(root_fd, &opened, &err) < 0) {
-		fn(ctx, driver->name, err.text, U64_UNKNOWN);
+	if (driver->open(CHILD_CARRIED_FD, &opened, &err) < 0) {
+		tell(m, err.text, U64_UNKNOWN);
 		return GPUS_TOLD_NOTHING;
 	}
-	told = read_once(driver, opened, &m);
+	told = read_once(driver, opened, m);
 	if (told != GPUS_TOLD_NOTHING && driver->measure)
-		driver->measure(opened, tell_cost, &m);
+		driver->measure(opened, tell, m);
 	driver->close(opened);
 	return told;
 }
 
-/* What a program leaves behind falls to us, and not to who asks: that takes it for the program. */
-enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
+/* The one between. Behind the lines it writes a byte, enum gpus_told. */
+static void measure_apart(const void *ctx, int fd)
 {
+	const struct gpu_driver *driver = ctx;
+	struct measure m = { driver->name, fd };
+	char told = GPUS_TOLD_NOTHING;
 	int status = 0;
 	pid_t pid;
 
 	gpu_leave_no_core();
+	signal(SIGCHLD, SIG_DFL); /* where it is ignored, the status of a child is lost */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(measure(root_fd, gpu_drivers[i], fn, ctx));
+		_exit(MEASURED + (int)measure(driver, &m));
 	}
 	if (pid < 0)
-		return GPUS_TOLD_NOTHING;
+		return;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	gpu_end_children();
-	if (WIFEXITED(status))
-		return (enum gpus_told)WEXITSTATUS(status);
-	signal(WTERMSIG(status), SIG_DFL); /* who asks sees how it ended */
-	raise(WTERMSIG(status));
-	return GPUS_TOLD_NOTHING;
+	if (WIFSIGNALED(status)) {
+		dprintf(fd, "%s: it crashes the process that asks it (%s)\n", driver->name,
+			strsignal(WTERMSIG(status)));
+		told = GPUS_BROKEN;
+	} else if (WEXITSTATUS(status) >= MEASURED) {
+		told = (char)(WEXITSTATUS(status) - MEASURED);
+	} else {
+		tell(&m, "it ended the process that asked it", U64_UNKNOWN);
+	}
+	(void)!write(fd, &told, 1);
+}
+
+static enum gpus_told measure_driver(int root_fd, const struct gpu_driver *driver, struct buf *out)
+{
+	const struct child_question question = { measure_apart, driver, root_fd, DEADLINE_MS };
+	static char answer[ANSWER_BYTES];
+	ssize_t n = child_ask(&question, memset(answer, 0, sizeof(answer)), sizeof(answer), NULL);
+	size_t len = n > 0 ? (size_t)n - 1 : strnlen(answer, sizeof(answer));
+
+	/* A child that the driver has spoilt may have written anything: only the lines are kept. */
+	for (size_t at = 0; at < len;) {
+		bool is_end = answer[at] == '\n' || answer[at] == '\0';
+
+		at += is_end ? 1 : utf8_add_shown(out, answer + at, len - at);
+		if (is_end || at == len)
+			buf_add_char(out, '\n');
+	}
+	if (n > 0)
+		return answer[len] == GPUS_TOLD || answer[len] == GPUS_BROKEN
+			       ? (enum gpus_told)answer[len]
+			       : GPUS_TOLD_NOTHING;
+	buf_printf(out, "%s: it does not answer, and was asked no longer\n", driver->name);
+	return GPUS_BROKEN;
+}
+
+enum gpus_told gpus_measure(int root_fd, struct buf *out)
+{
+	enum gpus_told worst = GPUS_TOLD_NOTHING;
+
+	for (size_t i = 0; i < GPU_N_DRIVERS; i++) {
+		enum gpus_told told = measure_driver(root_fd, gpu_drivers[i], out);
+
+		worst = told > worst ? told : worst;
+	}
+	return worst;
 }
