@@ -23,7 +23,7 @@ struct ranks_args {
 	bool is_csv, is_json;
 };
 
-enum { KEY_CLOCK_ERROR = 256, KEY_FORMAT = 'F' };
+enum { KEY_CLOCK_ERROR = 256 };
 
 static error_t parse_ranks_option(int key, char *arg, struct argp_state *state)
 {
@@ -37,12 +37,6 @@ static error_t parse_ranks_option(int key, char *arg, struct argp_state *state)
 				state,
 				"--clock-error wants milliseconds such as 2 or 0.5, not '%s'", arg);
 		args->clock_error_ns = (int64_t)llround(ms * 1e6);
-		return 0;
-	case KEY_FORMAT:
-		if (ranks_format_from_name(arg, &args->format) < 0)
-			cli_usage_error(
-				state, "there is no format '%s'; there are text, md, html and json",
-				arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		return ARGP_ERR_UNKNOWN; /* they come together */
@@ -562,7 +556,8 @@ static int ranks_merge(int argc, char **argv)
 static const struct argp_option analyze_options[] = {
 	{ "clock-error", KEY_CLOCK_ERROR, "MS", 0,
 	  "How far the clocks of hosts that do not say may be off (10 ms)", 0 },
-	{ "format", KEY_FORMAT, "NAME", 0, "text, md, html or json", 0 },
+	CLI_CHOICE("format", ranks_args, format, "NAME", "text, md, html or json"),
+	CLI_SHORT('F'),
 	RANKS_JOB_OPTIONS(ranks_args,
 			  "The ranks of this job, as they were recorded, instead of files"),
 	CLI_OPTION("json", ranks_args, is_json, NULL, "The same as --format json"),

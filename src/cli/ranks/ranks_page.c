@@ -298,23 +298,6 @@ static void add_spark(struct buf *out, const struct rank_analysis *a, const stru
 #define EXACT_BELOW_S 5.0 /* an onset that is known so well has milliseconds */
 #define BYTES_PER_MIB 1048576.0
 
-static const char *const format_names[] = {
-	[RANKS_TEXT] = "text",
-	[RANKS_MARKDOWN] = "md",
-	[RANKS_HTML] = "html",
-	[RANKS_JSON] = "json",
-};
-
-int ranks_format_from_name(const char *name, enum ranks_format *ret)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(format_names); i++)
-		if (strcmp(format_names[i], name) == 0) {
-			*ret = (enum ranks_format)i;
-			return 0;
-		}
-	return -EINVAL;
-}
-
 /* ---- words ---- */
 
 static void add_bytes(struct buf *out, int64_t bytes)
