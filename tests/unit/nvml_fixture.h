@@ -131,7 +131,7 @@ static inline void *open_driver(void)
 	struct err err = ERR_INIT;
 	void *driver;
 
-	if (gpu_nvml.open(fixture.root_fd, &driver, &err) < 0)
+	if (gpu_nvml.open(fixture.root_fd, NULL, &driver, &err) < 0)
 		fail_msg("%s", err.text);
 	return driver;
 }

@@ -22,43 +22,6 @@ static void test_odd_percent(void **state)
 	free(r);
 }
 
-struct item {
-	int number;
-	char id[GPU_ID_BYTES];
-};
-
-static void make_item(void *item, const char *id, const char *name)
-{
-	struct item *made = item;
-
-	(void)name;
-	*made = (struct item){ .number = -1 };
-	snprintf(made->id, sizeof(made->id), "%s", id);
-}
-
-/* The first was lost before its id was told: what others are called is no name for it. */
-static void test_places(void **state)
-{
-	static struct gpu_places places = { .n = 3, .ids = { "", "b", "c" } };
-	struct item had[GPU_MAX_DEVICES] = { { 1, "b" }, { 2, "c" } };
-	struct item all[GPU_MAX_DEVICES] = { { 2, "c" }, { 0, "a" }, { 1, "b" }, { 3, "d" } };
-	struct gpu_items items = { had, sizeof(had[0]), offsetof(struct item, id), make_item };
-
-	(void)state;
-	assert_int_equal(gpu_keep_places(&places, &items, 2), 3);
-	assert_int_equal(had[0].number, -1);
-	assert_int_equal(had[1].number, 1);
-	assert_int_equal(had[2].number, 2);
-	items.first = all;
-	assert_int_equal(gpu_keep_places(&places, &items, 4), 4);
-	for (int i = 0; i < 4; i++)
-		assert_int_equal(all[i].number, i);
-	places = (struct gpu_places){ .n = 2 }; /* of a library that tells no ids */
-	items.first = memset(had, 0, sizeof(had));
-	assert_int_equal(gpu_keep_places(&places, &items, 2), 2);
-	assert_int_equal(gpu_keep_places(&places, &items, 1), 2);
-}
-
 static bool has_reader_ended(int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
@@ -194,7 +157,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_odd_percent),
-		cmocka_unit_test(test_places),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_no_gpu, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader_ends, open_tree, close_tree),

@@ -143,7 +143,7 @@ static void test_drm_tree(void **state)
 	void *opened;
 
 	assert_non_null(r);
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), -ENODEV);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), -ENODEV);
 	put_card(t);
 	put_process(t, 100, 100, "/dev/dri/renderD128");
 	put(t, "proc/100/fdinfo/5", amd_client);
@@ -151,7 +151,7 @@ static void test_drm_tree(void **state)
 	put(t, "proc/200/fdinfo/5", amd_client);
 	put_process(t, 300, 300, "/dev/null");
 	put(t, "proc/300/fdinfo/5", amd_client);
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(r);
 	gpu_add_device(r, "another driver's");
 	assert_int_equal(gpu_drm.read(opened, r, &err), 0);
@@ -183,7 +183,7 @@ static void test_kfd(void **state)
 	put(t, "proc/100/fdinfo/5", amd_client);
 	run("ln -s /dev/kfd '%s/proc/100/fd/6'", t->path);
 	put_process(t, 200, 200, "/dev/kfd");
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&r);
 	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
 	assert_int_equal(r.n_processes, 3);
@@ -211,7 +211,7 @@ static void test_drm_process_that_is_closed(void **state)
 	put_process(t, 301, 301, "/dev/dri/renderD128");
 	give_away(t, stranger);
 	run("chmod -R a+rX '%s' && chmod 0 '%s'/proc/30?/fd", t->path, t->path);
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&r);
 	assert_int_equal(seteuid(stranger), 0);
 	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
@@ -235,7 +235,7 @@ static void test_too_many_cards(void **state)
 
 	for (int i = 0; i < GPU_MAX_DEVICES; i++)
 		put_other_card(t, i);
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&r);
 	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
 	assert_int_equal(r.n_devices, GPU_MAX_DEVICES);
@@ -257,7 +257,7 @@ static void test_card_is_gone(void **state)
 
 	put_card(t);
 	put(t, "sys/class/drm/card7/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:99:00.0\n");
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), 0);
 	run("rm -r '%s/sys/class/drm/card7'", t->path);
 	gpu_reading_init(&r);
 	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
@@ -289,7 +289,7 @@ static void test_card_is_added(void **state)
 	int left;
 
 	put_card(t);
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&r);
 	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
 	assert_string_equal(r.note, "");
@@ -317,7 +317,7 @@ static void test_display_adapter(void **state)
 	put(t, "sys/class/drm/card0/device/vendor", "0x1a03\n");
 	put(t, "sys/class/drm/card0/device/uevent", "DRIVER=ast\nPCI_SLOT_NAME=0000:03:00.0\n");
 	assert_false(sources_has_gpu(t->fd));
-	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), -ENODEV);
+	assert_int_equal(gpu_drm.open(t->fd, NULL, &opened, &err), -ENODEV);
 	put_card(t);
 	assert_true(sources_has_gpu(t->fd));
 }

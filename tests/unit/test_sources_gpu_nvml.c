@@ -61,7 +61,7 @@ static void test_one_cannot_be_opened(void **state)
 	gpu_nvml.close(driver);
 	for (int i = 0; i < STAND_IN_GPUS; i++)
 		fixture.told->handle_result[i] = 999;
-	assert_int_equal(gpu_nvml.open(fixture.root_fd, &driver, &err), -EIO);
+	assert_int_equal(gpu_nvml.open(fixture.root_fd, NULL, &driver, &err), -EIO);
 	assert_string_equal(err.text, "NVML cannot open a GPU: Unknown Error");
 }
 
@@ -130,7 +130,7 @@ static void test_some_are_not_for_us(void **state)
 	assert_int_equal(fixture.told->n_sessions, 1);
 	gpu_nvml.close(driver);
 	fixture.told->handle_result[1] = NVML_NO_PERMISSION;
-	assert_int_equal(gpu_nvml.open(fixture.root_fd, (void **)&driver, &err), -EACCES);
+	assert_int_equal(gpu_nvml.open(fixture.root_fd, NULL, (void **)&driver, &err), -EACCES);
 }
 
 /* Rights that were taken away are no loss, and no other GPU's. */
@@ -321,6 +321,32 @@ static void test_places_are_kept(void **state)
 	gpu_nvml.close(driver);
 }
 
+/* The first was lost before its name was told: what others are called is no name for it. */
+static void test_a_place_without_a_name(void **state)
+{
+	static struct gpu_places places = { .n = STAND_IN_GPUS };
+	struct nvml *driver = open_driver();
+	const struct gpu_reading *r;
+
+	(void)state;
+	for (unsigned i = 1; i < places.n; i++)
+		memcpy(places.ids[i], driver->devices[i].uuid, sizeof(places.ids[i]));
+	gpu_nvml.close(driver);
+	for (unsigned n_missing = 2; n_missing-- > 0;) {
+		fixture.told->n_missing = n_missing;
+		assert_int_equal(gpu_nvml.open(fixture.root_fd, &places, (void **)&driver, NULL),
+				 0);
+		r = read_driver(driver, 0);
+		assert_int_equal(r->n_devices, STAND_IN_GPUS);
+		assert_int_equal(r->devices[0].is_lost, n_missing);
+		assert_true(n_missing ? isnan(r->devices[0].utilization_pct)
+				      : r->devices[0].utilization_pct == 10);
+		assert_true(r->devices[1].utilization_pct == 11);
+		assert_true(r->devices[2].utilization_pct == 12);
+		gpu_nvml.close(driver);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +365,7 @@ int main(void)
 		cmocka_unit_test_setup(test_one_is_sick, all_is_well),
 		cmocka_unit_test_setup(test_accounts_of_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_places_are_kept, all_is_well),
+		cmocka_unit_test_setup(test_a_place_without_a_name, all_is_well),
 	};
 
 	return cmocka_run_group_tests_name("sources_gpu_nvml", tests, open_all, close_all);

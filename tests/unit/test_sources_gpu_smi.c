@@ -48,11 +48,11 @@ static void test_smi_program(void **state)
 	struct err err = ERR_INIT;
 	void *opened;
 
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), -ENODEV);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), -ENODEV);
 	put_process(t, 200, 200, "/dev/nvidia0"); /* draws: it is not listed */
 	put_process(t, 300, 300, "/dev/null");
 	put_program(t, "exit 14");
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&reading);
 	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
 	assert_int_equal(reading.n_devices, 2);
@@ -110,7 +110,7 @@ static void test_smi_program_warns(void **state)
 	    "WARNING: something, or other\nNo running processes found\nGPU-b, 100, 7\n"
 	    "GPU-b, 100, 7, 8\nGPU-b, it, 7\n");
 	setenv("PATH", t->path, 1);
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&reading);
 	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
 	assert_int_equal(reading.n_devices, 2);
@@ -126,7 +126,7 @@ static void test_smi_program_warns(void **state)
 	leave_program();
 	put(t, SMI_PROCESSES, "GPU-unknown, 100, 7\n[Unknown Error], 100, [N/A]\n");
 	setenv("PATH", t->path, 1);
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&reading);
 	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
 	assert_int_equal(reading.n_left_out, 2); /* processes, of which too little is known */
@@ -139,7 +139,7 @@ static const struct gpu_reading *read_smi(const struct tree *t)
 	struct err err = ERR_INIT;
 	void *opened;
 
-	if (gpu_smi.open(t->fd, &opened, &err) < 0)
+	if (gpu_smi.open(t->fd, NULL, &opened, &err) < 0)
 		fail_msg("%s", err.text);
 	gpu_reading_init(&reading);
 	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
@@ -215,7 +215,7 @@ static void test_smi_program_tells_numbers(void **state)
 	leave_program();
 	put(t, SMI_DEVICES, "GPU-b, 50, 100, 200, 30, 1\nGPU-d, 60, 100, 200, 30, 3\n");
 	setenv("PATH", t->path, 1);
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&reading);
 	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
 	assert_int_equal(reading.n_devices, 4);
@@ -249,7 +249,7 @@ static void test_smi_program_tells_of_too_many(void **state)
 			 "GPU-%d, 50, 100, 200, 30, %d\n", i, i);
 	put(t, SMI_DEVICES, rows);
 	setenv("PATH", t->path, 1);
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), 0);
 	gpu_reading_init(&reading);
 	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
 	assert_int_equal(reading.n_devices, GPU_MAX_DEVICES);
@@ -302,7 +302,7 @@ static void test_smi_program_fails(void **state)
 		leave_program();
 		put_program(t, cases[i].end);
 		run("/bin/rm -r '%s/proc/100'", t->path);
-		assert_int_equal(gpu_smi.open(t->fd, &opened, &err), cases[i].code);
+		assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), cases[i].code);
 		assert_string_equal(err.text, cases[i].why);
 	}
 }
@@ -338,7 +338,7 @@ static void test_smi_program_hangs(void **state)
 	snprintf(script, sizeof(script),
 		 "exec >/dev/null; /bin/sleep 600 & echo $! >'%s'; wait; exit 0", path);
 	put_program(t, script);
-	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), -ETIMEDOUT);
+	assert_int_equal(gpu_smi.open(t->fd, NULL, &opened, &err), -ETIMEDOUT);
 	assert_string_equal(err.text, "nvidia-smi did not answer within 5 s, and was ended");
 	assert_ends(path);
 }
@@ -359,7 +359,7 @@ static void test_smi_program_ends_with_who_asked(void **state)
 	if (pid == 0) {
 		void *opened;
 
-		gpu_smi.open(t->fd, &opened, NULL);
+		gpu_smi.open(t->fd, NULL, &opened, NULL);
 		_exit(0);
 	}
 	for (int left = 6000; access(path, F_OK) < 0 && left > 0; left--)

@@ -665,7 +665,28 @@ static void drm_close(void *driver)
 	free(d);
 }
 
-static int drm_open(int root_fd, void **ret, struct err *err)
+/* New ones stand behind the others; one that is back may have another name and other sensors.
+ * How many there are. */
+static size_t find_cards(struct drm *d, uint64_t came_boot_ns)
+{
+	struct drm_card found[GPU_MAX_DEVICES];
+	size_t n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES, &d->has_more);
+
+	for (size_t i = 0; i < n; i++) {
+		int known = drm_find_slot(d->cards, d->n_cards, found[i].slot);
+
+		found[i].came_boot_ns = known < 0 ? came_boot_ns : d->cards[known].came_boot_ns;
+		if (known >= 0)
+			d->cards[known] = found[i];
+		else if (d->n_cards < GPU_MAX_DEVICES)
+			d->cards[d->n_cards++] = found[i];
+		else
+			d->has_more = true;
+	}
+	return n;
+}
+
+static int drm_open(int root_fd, const struct gpu_places *places, void **ret, struct err *err)
 {
 	struct drm *d = calloc(1, sizeof(*d));
 
@@ -674,8 +695,13 @@ static int drm_open(int root_fd, void **ret, struct err *err)
 	d->root_fd = root_fd;
 	d->now = calloc(1, sizeof(*d->now));
 	d->before = calloc(1, sizeof(*d->before));
-	d->n_cards = drm_find_cards(root_fd, d->cards, GPU_MAX_DEVICES, &d->has_more);
-	if (d->now && d->before && d->n_cards > 0) {
+	for (; places && d->n_cards < places->n; d->n_cards++) {
+		struct drm_card *card = &d->cards[d->n_cards];
+
+		snprintf(card->slot, sizeof(card->slot), "%s", places->ids[d->n_cards]);
+		snprintf(card->name, sizeof(card->name), "%s", places->names[d->n_cards]);
+	}
+	if (find_cards(d, 0) > 0 && d->now && d->before) {
 		*ret = d;
 		return 0;
 	}
@@ -687,24 +713,9 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 {
 	struct drm *d = driver;
 	int first_device = (int)ret->n_devices;
-	struct drm_card found[GPU_MAX_DEVICES];
-	size_t n;
 
 	(void)err; /* a card that is gone is looked for again */
-	/* New ones stand behind the others; one that is back may have another name and other
-	 * sensors. */
-	n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES, &d->has_more);
-	for (size_t i = 0; i < n; i++) {
-		int known = drm_find_slot(d->cards, d->n_cards, found[i].slot);
-
-		found[i].came_boot_ns = known < 0 ? clock_boot_ns() : d->cards[known].came_boot_ns;
-		if (known >= 0)
-			d->cards[known] = found[i];
-		else if (d->n_cards < GPU_MAX_DEVICES)
-			d->cards[d->n_cards++] = found[i];
-		else
-			d->has_more = true;
-	}
+	find_cards(d, clock_boot_ns());
 	/* One that is gone hides no other: it keeps its place, and who holds it is not known. */
 	for (size_t i = 0; i < d->n_cards; i++) {
 		int index = (int)ret->n_devices;
@@ -726,24 +737,6 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 	return 0;
 }
 
-static void make_gone(void *item, const char *id, const char *name)
-{
-	struct drm_card *card = item;
-
-	*card = (struct drm_card){ 0 };
-	snprintf(card->slot, sizeof(card->slot), "%s", id);
-	snprintf(card->name, sizeof(card->name), "%s", name);
-}
-
-static void drm_keep_places(void *driver, const struct gpu_places *places)
-{
-	struct drm *d = driver;
-	const struct gpu_items items = { d->cards, sizeof(d->cards[0]),
-					 offsetof(struct drm_card, slot), make_gone };
-
-	d->n_cards = gpu_keep_places(places, &items, d->n_cards);
-}
-
 static const char *drm_id(const void *driver, size_t i)
 {
 	return ((const struct drm *)driver)->cards[i].slot;
@@ -754,7 +747,6 @@ const struct gpu_driver gpu_drm = {
 	.vendor = GPU_DRM,
 	.open = drm_open,
 	.read = drm_read,
-	.keep_places = drm_keep_places,
 	.id = drm_id,
 	.close = drm_close,
 };

@@ -147,20 +147,6 @@ struct gpu_places {
 	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
 };
 
-/* A driver's array, with room for GPU_MAX_DEVICES. */
-struct gpu_items {
-	void *first;
-	size_t size, id_offset; /* of each, and of the id in it */
-	/* One that the driver does not tell of. */
-	void (*make)(void *item, const char *id, const char *name);
-};
-
-/*
- * Puts n items in that order; those that are missing are made, those that are new stand behind.
- * Returns how many there are then.
- */
-size_t gpu_keep_places(const struct gpu_places *p, const struct gpu_items *items, size_t n);
-
 /* After a process that a driver may have spoilt has written it. */
 void gpu_make_places_safe(struct gpu_places *p);
 
@@ -174,12 +160,11 @@ enum gpu_vendor { GPU_NVIDIA, GPU_DRM, GPU_VENDORS };
 struct gpu_driver {
 	const char *name;
 	enum gpu_vendor vendor;
-	/* -ENODEV: there is none of these here; else err says why not. */
-	int (*open)(int root_fd, void **ret, struct err *err);
+	/* Its devices stand where they stood before, new ones behind. places may be NULL: none did.
+	 * -ENODEV: there is none of these here; else err says why not. */
+	int (*open)(int root_fd, const struct gpu_places *places, void **ret, struct err *err);
 	/* Adds to the reading. A failure means that it must be opened anew. */
 	int (*read)(void *driver, struct gpu_reading *ret, struct err *err);
-	/* Right after open: its devices have had these places before. */
-	void (*keep_places)(void *driver, const struct gpu_places *places);
 	/* Of its i-th device, as it stands in a reading; "": not told. */
 	const char *(*id)(const void *driver, size_t i);
 	/* NULL: not told. */

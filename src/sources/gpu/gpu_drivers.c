@@ -192,12 +192,11 @@ static void try_driver(struct gpu_slots *s, int root_fd, size_t i)
 		return;
 	}
 	beat(s, GPU_BEAT_ASKS, i);
-	if (driver->open(root_fd, &opened, err) < 0)
+	if (driver->open(root_fd, places_of(s, driver->vendor), &opened, err) < 0)
 		return;
 	close_slot(slot);
 	slot->driver = driver;
 	slot->opened = opened;
-	driver->keep_places(opened, places_of(s, driver->vendor));
 }
 
 static void open_slot(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
@@ -400,7 +399,7 @@ static enum gpus_told measure(const struct gpu_driver *driver, struct measure *m
 	enum gpus_told told;
 	void *opened;
 
-	if (driver->open(CHILD_CARRIED_FD, &opened, &err) < 0) {
+	if (driver->open(CHILD_CARRIED_FD, NULL, &opened, &err) < 0) {
 		tell(m, err.text, U64_UNKNOWN);
 		return GPUS_TOLD_NOTHING;
 	}

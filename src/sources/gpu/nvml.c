@@ -144,9 +144,12 @@ static struct nvml_gpu *find_place(struct nvml *n, unsigned i, const char *uuid)
 	for (unsigned k = 0; k < n->n_devices; k++)
 		if (uuid[0] && strcmp(n->devices[k].uuid, uuid) == 0)
 			return &n->devices[k];
-	for (; i < n->n_devices; i++)
-		if (!n->devices[i].handle && (!uuid[0] || !n->devices[i].uuid[0]))
-			return &n->devices[i];
+	for (unsigned k = 0; k < n->n_devices; k++) {
+		struct nvml_gpu *d = &n->devices[(i + k) % n->n_devices];
+
+		if (!d->handle && (!uuid[0] || !d->uuid[0]))
+			return d;
+	}
 	if (n->n_devices == GPU_MAX_DEVICES)
 		return NULL;
 	n->devices[n->n_devices] = new_gpu();
@@ -174,13 +177,13 @@ static void take_device(struct nvml *n, unsigned i, const struct opening *found)
 }
 
 /* The place of one that cannot be opened, by its number or else the next that is free; NULL. */
-static struct nvml_gpu *find_closed(struct nvml *n, unsigned i, int number)
+static struct nvml_gpu *find_closed(struct nvml *n, int number)
 {
 	for (unsigned k = 0; k < n->n_devices; k++)
 		if (!n->devices[k].handle && n->devices[k].number == number)
 			return &n->devices[k];
 	for (unsigned k = 0; k < n->n_devices; k++) {
-		struct nvml_gpu *d = &n->devices[(i + k) % n->n_devices];
+		struct nvml_gpu *d = &n->devices[((unsigned)number + k) % n->n_devices];
 
 		if (!d->handle && d->why_closed == NVML_OK)
 			return d;
@@ -214,7 +217,7 @@ static int take_devices(struct nvml *n, const struct opening *found, unsigned n_
 	}
 	for (unsigned i = 0; i < n_found; i++)
 		if (found[i].result != NVML_OK) {
-			struct nvml_gpu *d = find_closed(n, i, found[i].number);
+			struct nvml_gpu *d = find_closed(n, found[i].number);
 
 			if (d) {
 				d->number = found[i].number;
@@ -235,7 +238,7 @@ static int nvml_find_devices(struct nvml *n, struct err *err)
 
 	if (result != NVML_OK)
 		return nvml_tell(n, result, "count the GPUs", err);
-	if (count == 0 && n->n_devices == 0)
+	if (count == 0 && !n->was_opened)
 		return err_set(err, -ENODEV, "NVML knows no GPU");
 	/*
 	 * Before they are looked for anew. Where more or fewer are counted than before, the library
@@ -275,55 +278,6 @@ static int nvml_find_devices(struct nvml *n, struct err *err)
 		nvml_tell(n, n->n_devices > 0 ? n->devices[0].why_closed : NVML_NO_PERMISSION,
 			  "open a GPU", err);
 	return n_open;
-}
-
-/* ---- which is which ---- */
-
-/* One that is not there any more, or not yet. */
-static void make_absent(void *item, const char *id, const char *name)
-{
-	struct nvml_gpu *d = item;
-
-	*d = new_gpu();
-	snprintf(d->uuid, sizeof(d->uuid), "%s", id);
-	snprintf(d->name, sizeof(d->name), "%s", name);
-}
-
-/* The place of one that was not found, from the first on and around; p->n: there is none. */
-static uint32_t find_missing(const struct nvml *n, const struct gpu_places *p, int first)
-{
-	for (uint32_t k = 0; k < p->n; k++) {
-		uint32_t i = ((uint32_t)first + k) % p->n;
-		unsigned at = 0;
-
-		while (at < n->n_devices && strcmp(n->devices[at].uuid, p->ids[i]) != 0)
-			at++;
-		if (p->ids[i][0] && at == n->n_devices)
-			return i;
-	}
-	return p->n;
-}
-
-static void nvml_keep_places(void *driver, const struct gpu_places *places)
-{
-	struct nvml *n = driver;
-	const struct gpu_items items = { n->devices, sizeof(n->devices[0]),
-					 offsetof(struct nvml_gpu, uuid), make_absent };
-
-	/* One that cannot be opened has not told its name: it is one of those not found. */
-	for (unsigned i = 0; i < n->n_devices; i++) {
-		struct nvml_gpu *d = &n->devices[i];
-		uint32_t place = d->handle || d->uuid[0] || d->number < 0
-					 ? places->n
-					 : find_missing(n, places, d->number);
-
-		if (place == places->n)
-			continue;
-		snprintf(d->uuid, sizeof(d->uuid), "%s", places->ids[place]);
-		snprintf(d->name, sizeof(d->name), "%s", places->names[place]);
-	}
-	n->n_devices = (unsigned)gpu_keep_places(places, &items, n->n_devices);
-	close_others(n);
 }
 
 static const char *nvml_id(const void *driver, size_t i)
@@ -399,7 +353,7 @@ static void nvml_close(void *driver)
 	free(n);
 }
 
-static int nvml_open(int root_fd, void **ret, struct err *err)
+static int nvml_open(int root_fd, const struct gpu_places *places, void **ret, struct err *err)
 {
 	struct nvml *n = calloc(1, sizeof(*n));
 	struct err why_not = ERR_INIT;
@@ -409,19 +363,27 @@ static int nvml_open(int root_fd, void **ret, struct err *err)
 	if (!n)
 		return err_set(err, -ENOMEM, "no memory left to read GPUs");
 	n->root_fd = root_fd;
+	for (; places && n->n_devices < places->n; n->n_devices++) {
+		struct nvml_gpu *d = &n->devices[n->n_devices];
+
+		*d = new_gpu();
+		snprintf(d->uuid, sizeof(d->uuid), "%s", places->ids[n->n_devices]);
+		snprintf(d->name, sizeof(d->name), "%s", places->names[n->n_devices]);
+	}
 	r = nvml_load(n, &why_not);
 	if (r == 0)
 		r = begin_session(n, &why_not);
 	for (unsigned i = 0; i < n->n_devices; i++)
-		has_lost |= nvml_is_lost(n->devices[i].why_closed);
+		has_lost |= n->devices[i].number >= 0 && nvml_is_lost(n->devices[i].why_closed);
 	if (r < 0 || (r == 0 && !has_lost)) {
-		bool is_denied = r == 0 && n->n_devices == 0;
+		bool is_denied = r == 0 && n->n_denied == n->n_counted;
 
 		nvml_close(n);
 		if (err)
 			*err = why_not;
 		return r < 0 ? r : is_denied ? -EACCES : -EIO;
 	}
+	n->was_opened = true;
 	*ret = n;
 	return 0;
 }
@@ -910,7 +872,6 @@ const struct gpu_driver gpu_nvml = {
 	.vendor = GPU_NVIDIA,
 	.open = nvml_open,
 	.read = nvml_read,
-	.keep_places = nvml_keep_places,
 	.id = nvml_id,
 	.measure = nvml_measure,
 	.close = nvml_close,

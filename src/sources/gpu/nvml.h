@@ -138,6 +138,7 @@ struct nvml {
 	void *library;
 	struct nvml_calls call;
 	bool is_initialised;
+	bool was_opened;
 	nvml_event_set events; /* NULL: it tells of none */
 	struct gpu_owners owners;
 	uint64_t opened_boot_ns;

@@ -391,6 +391,7 @@ struct smi {
 	struct smi_device devices[GPU_MAX_DEVICES]; /* each keeps its place */
 	int n_devices;
 	bool has_more;	 /* than there is room for */
+	bool is_opening; /* and had places before: those that had no name are of new ones */
 	struct err lost; /* what it said the last time of one that has fallen off the bus */
 	struct gpu_owners owners;
 	struct gpu_reading last; /* while it is not asked */
@@ -408,15 +409,6 @@ static int find_device(const struct smi *smi, const char *uuid)
 	return GPU_DEVICE_UNKNOWN;
 }
 
-static void make_unlisted(void *item, const char *id, const char *name)
-{
-	struct smi_device *device = item;
-
-	(void)name;
-	*device = (struct smi_device){ .is_listed = false };
-	snprintf(device->uuid, sizeof(device->uuid), "%s", id);
-}
-
 /* One that is lost, and was so from the beginning: its number is free until it is back. */
 static bool is_hole(const struct smi_device *device)
 {
@@ -428,11 +420,12 @@ static int find_place(struct smi *smi, const struct smi_device *device, bool is_
 {
 	uint64_t index = device->index;
 
-	if (index < GPU_MAX_DEVICES && is_one_lost)
+	if (index < GPU_MAX_DEVICES && is_one_lost && !smi->is_opening)
 		while ((uint64_t)smi->n_devices < index)
-			make_unlisted(&smi->devices[smi->n_devices++], "", "");
-	if (index < (uint64_t)smi->n_devices && is_hole(&smi->devices[index]))
-		return (int)index;
+			smi->devices[smi->n_devices++] = (struct smi_device){ 0 };
+	for (int i = 0; i < smi->n_devices; i++)
+		if (is_hole(&smi->devices[i]) && (smi->is_opening || (uint64_t)i == index))
+			return i;
 	return smi->n_devices < GPU_MAX_DEVICES ? smi->n_devices++ : GPU_DEVICE_UNKNOWN;
 }
 
@@ -542,7 +535,7 @@ static void read_processes(struct smi *smi, struct gpu_reading *ret)
 
 /* ---- the driver ---- */
 
-static int smi_open(int root_fd, void **ret, struct err *err)
+static int smi_open(int root_fd, const struct gpu_places *places, void **ret, struct err *err)
 {
 	struct smi *smi;
 	int r;
@@ -553,7 +546,12 @@ static int smi_open(int root_fd, void **ret, struct err *err)
 	if (!smi)
 		return err_set(err, -ENOMEM, "no memory left to read GPUs");
 	smi->root_fd = root_fd;
+	for (; places && smi->n_devices < (int)places->n; smi->n_devices++)
+		snprintf(smi->devices[smi->n_devices].uuid, SMI_UUID_BYTES, "%s",
+			 places->ids[smi->n_devices]);
+	smi->is_opening = smi->n_devices > 0;
 	r = ask_devices(smi, err);
+	smi->is_opening = false;
 	if (r < 0)
 		free(smi);
 	else
@@ -609,23 +607,6 @@ static void smi_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 	   r < 0 ? U64_UNKNOWN : clock_boot_ns() - before);
 }
 
-static void smi_keep_places(void *driver, const struct gpu_places *places)
-{
-	struct smi *smi = driver;
-	const struct gpu_items items = { smi->devices, sizeof(smi->devices[0]),
-					 offsetof(struct smi_device, uuid), make_unlisted };
-
-	if (places->n > 0) {
-		int n = 0;
-
-		for (int i = 0; i < smi->n_devices; i++)
-			if (!is_hole(&smi->devices[i]))
-				smi->devices[n++] = smi->devices[i];
-		smi->n_devices = n;
-	}
-	smi->n_devices = (int)gpu_keep_places(places, &items, (size_t)smi->n_devices);
-}
-
 static const char *smi_id(const void *driver, size_t i)
 {
 	return ((const struct smi *)driver)->devices[i].uuid;
@@ -636,7 +617,6 @@ const struct gpu_driver gpu_smi = {
 	.vendor = GPU_NVIDIA,
 	.open = smi_open,
 	.read = smi_read,
-	.keep_places = smi_keep_places,
 	.id = smi_id,
 	.measure = smi_measure,
 	.close = free,
