@@ -145,13 +145,18 @@ size_t utf8_add_shown(struct buf *out, const char *s, size_t n)
 	return len ? len : 1;
 }
 
+void utf8_add_text(struct buf *out, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(out, s + i, n - i);
+}
+
 const char *utf8_quote(const char *text, char quoted[UTF8_QUOTED_BYTES])
 {
 	CLEANUP(buf_release) struct buf safe = BUF_INIT;
 	size_t n = strlen(text), cut = utf8_cut(text, n, 64);
 
-	for (size_t i = 0; i < cut;)
-		i += utf8_add_shown(&safe, text + i, cut - i);
+	utf8_add_text(&safe, text, cut);
 	snprintf(quoted, UTF8_QUOTED_BYTES, "'%s%s'", safe.data, cut < n ? "…" : "");
 	return quoted;
 }

@@ -38,6 +38,9 @@ size_t utf8_count(const char *s, size_t n);
  */
 size_t utf8_add_shown(struct buf *out, const char *s, size_t n);
 
+/* All n bytes of it. */
+void utf8_add_text(struct buf *out, const char *s, size_t n);
+
 #define UTF8_QUOTED_BYTES 96
 
 /* Foreign text for a message: 'text', cut after 64 bytes, as it may be shown. Returns quoted. */

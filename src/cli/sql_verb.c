@@ -112,8 +112,7 @@ static void add_value(struct buf *out, const struct sql_value *v, bool is_csv)
 		if (is_csv)
 			add_csv_text(out, v->bytes, v->len);
 		else
-			for (size_t i = 0; i < v->len;)
-				i += utf8_add_shown(out, v->bytes + i, v->len - i);
+			utf8_add_text(out, v->bytes, v->len);
 		break;
 	case SQL_BLOB:
 		add_hex(out, v);

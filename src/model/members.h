@@ -85,7 +85,8 @@ struct member_items {
  */
 void members_write(struct json *j, const struct member *members, size_t n, const void *from);
 
-/* One that is neither text nor a list, as JSON has it: JSON_NUMBER_BYTES at most. Returns its end. */
+/* One that is neither text nor a list, as JSON has it: JSON_NUMBER_BYTES at most. Returns its end.
+ */
 char *member_put_number(char *at, enum field_kind kind, const void *place);
 
 /*

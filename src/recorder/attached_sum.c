@@ -40,8 +40,7 @@ void death_read(const struct life_event *ev, struct arena *arena, struct proc_re
 		ret->died_wall_ns = ev->wall_ns;
 		ret->status = exit_status_from_wait(ev->wait_status);
 	}
-	for (size_t i = 0, n = strlen(ev->comm); i < n;)
-		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	utf8_add_text(&name, ev->comm, strlen(ev->comm));
 	ret->command = name.len > 0 ? arena_strndup(arena, name.data, name.len) : NULL;
 	proc_record_account(ret, &ev->account);
 }

@@ -78,8 +78,7 @@ int rpc_value_parse(const char *text, size_t len, const struct rpc_value_limits 
 	if (json_error_code(&error) == json_error_out_of_memory)
 		return err_set(err, -ENOMEM, "out of memory");
 	/* jansson quotes the text it stumbled over: that is foreign. */
-	for (size_t i = 0, n = strlen(error.text); i < n;)
-		i += utf8_add_shown(&safe, error.text + i, n - i);
+	utf8_add_text(&safe, error.text, strlen(error.text));
 	return err_set(err, -EBADMSG, "no JSON at byte %d: %s", error.position, safe.data);
 }
 

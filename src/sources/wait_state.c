@@ -874,10 +874,7 @@ const struct wait_state *wait_state_pick(const struct wait_state *states, size_t
 /* "tar (pid 12)"; the name is what the process has made of it. */
 static void add_process(struct buf *out, const char *comm, pid_t pid)
 {
-	size_t n = strlen(comm);
-
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(out, comm + i, n - i);
+	utf8_add_text(out, comm, strlen(comm));
 	buf_printf(out, " (pid %d)", (int)pid);
 }
 

@@ -489,8 +489,7 @@ static void tell_left_out(const struct rank_analysis *a)
 
 	if (a->n_others_all > 0)
 		reference_note_text(a, &(struct note){ .code = NOTE_MULTIPLE_JOB_IDS }, &text);
-	for (size_t i = 0; i < text.len;)
-		i += utf8_add_shown(&shown, text.data + i, text.len - i);
+	utf8_add_text(&shown, text.data, text.len);
 	if (shown.len > 0)
 		log_warning("%s", shown.data);
 }

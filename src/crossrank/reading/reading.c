@@ -18,25 +18,19 @@
 
 #define MAX_FIELD 100 /* bytes of a name that is told: a record may have any */
 
-static void add_shown(struct buf *out, const char *text, size_t n)
-{
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(out, text + i, n - i);
-}
-
 void fault_add_text(struct buf *out, const struct fault *fault)
 {
 	bool is_cut_file = fault->is_cut && fault->reason == REASON_BAD_COMPRESSION;
 
 	buf_add_char(out, '\'');
-	add_shown(out, fault->file, strlen(fault->file));
+	utf8_add_text(out, fault->file, strlen(fault->file));
 	buf_printf(out, "':%llu: %s", (unsigned long long)fault->line,
 		   is_cut_file ? "is where the compressed data end"
 			       : reason_in_words(fault->reason));
 	if (fault->field.s) {
 		buf_add_str(out, ": ");
-		add_shown(out, fault->field.s,
-			  fault->field.n < MAX_FIELD ? fault->field.n : MAX_FIELD);
+		utf8_add_text(out, fault->field.s,
+			      fault->field.n < MAX_FIELD ? fault->field.n : MAX_FIELD);
 		buf_add_str(out, fault->field.n > MAX_FIELD ? "..." : "");
 	}
 	buf_printf(out, " (%s)%s", reason_name(fault->reason),
@@ -152,7 +146,7 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 		e = take_records(r, records, in, name);
 	r->n_files++;
 	if (e == 0 && r->n_valid + r->n_invalid + r->n_cut == n_before && r->n_empty++ == 0)
-		add_shown(&r->first_empty, name, strlen(name));
+		utf8_add_text(&r->first_empty, name, strlen(name));
 	return e < 0 && err && err->code == 0
 		       ? err_set(err, e, "cannot read %s: %s", name, strerror(-e))
 		       : e;

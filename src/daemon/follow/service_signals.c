@@ -87,8 +87,7 @@ static void describe_sender(struct service *s, const struct owner *to, const str
 		return;
 	}
 	buf_printf(out, "sent by %d (", (int)sender->pid);
-	for (size_t i = 0, n = strnlen(sender->comm, sizeof(sender->comm)); i < n;)
-		i += utf8_add_shown(out, sender->comm + i, n - i);
+	utf8_add_text(out, sender->comm, strnlen(sender->comm, sizeof(sender->comm)));
 	buf_add_char(out, ')');
 	from = find_owner(s, sender->pid, sender->tag);
 	if (!is_known(&from) || uid_of(&from) != uid_of(to))
@@ -110,8 +109,7 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
 		return;
 	buf_add_str(out, u64_known(v->rss_bytes) ? "; " : ": ");
 	buf_add_str(out, v->cgroup[0] ? "its cgroup " : "the root of cgroups");
-	for (size_t i = 0, n = strlen(v->cgroup); i < n;)
-		i += utf8_add_shown(out, v->cgroup + i, n - i);
+	utf8_add_text(out, v->cgroup, strlen(v->cgroup));
 	buf_add_str(out, " held ");
 	report_add_bytes(out, v->cgroup_bytes);
 	if (u64_known(v->cgroup_limit_bytes)) {

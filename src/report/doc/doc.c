@@ -170,63 +170,6 @@ static void text_figure(struct doc *d, const char *lines)
 	}
 }
 
-#define LIST_CELL_MAX ((size_t)60) /* longer ones stick out */
-
-static void widen(struct table *t, size_t c, const char *cell)
-{
-	size_t n = utf8_count(cell, strlen(cell));
-
-	n = n < LIST_CELL_MAX ? n : LIST_CELL_MAX;
-	t->widths[c] = n > t->widths[c] ? n : t->widths[c];
-}
-
-static void add_to_list(const struct table *t, size_t c, const char *cell, struct buf *out)
-{
-	size_t n = utf8_count(cell, strlen(cell)), blanks = n < t->widths[c] ? t->widths[c] - n : 0;
-	bool is_right = t->columns[c].kind == COLUMN_RIGHT;
-
-	add_spaces(out, is_right ? blanks : 0);
-	buf_add_str(out, cell);
-	if (c + 1 < t->n_columns) {
-		add_spaces(out, (is_right ? 0 : blanks) + GAP);
-		return;
-	}
-	while (out->len > 0 && out->data[out->len - 1] == ' ')
-		buf_truncate(out, out->len - 1);
-	buf_add_char(out, '\n');
-}
-
-void table_print(struct table *t, struct buf *out)
-{
-	const size_t n_cells = table_rows(t) * t->n_columns;
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	bool is_first = !t->widths;
-	const char *cell = table_first(t);
-
-	for (size_t i = 0; i < n_cells; i++, cell = table_next(cell)) {
-		for (size_t at = 0, n = strlen(cell); at < n;)
-			at += utf8_add_shown(&shown, cell + at, n - at);
-		buf_add_char(&shown, '\0');
-	}
-	t->widths = is_first ? calloc(t->n_columns + 1, sizeof(*t->widths)) : t->widths;
-	if (!t->widths || buf_error(&t->text) < 0 || buf_error(&shown) < 0) {
-		out->failed = true;
-		return;
-	}
-	for (size_t c = 0; is_first && !t->hides_titles && c < t->n_columns; c++)
-		widen(t, c, t->columns[c].title);
-	cell = shown.data;
-	for (size_t i = 0; is_first && i < n_cells; i++, cell = table_next(cell))
-		widen(t, i % t->n_columns, cell);
-	for (size_t c = 0; is_first && !t->hides_titles && c < t->n_columns; c++)
-		add_to_list(t, c, t->columns[c].title, out);
-	cell = shown.data;
-	for (size_t i = 0; i < n_cells; i++, cell = table_next(cell))
-		add_to_list(t, i % t->n_columns, cell, out);
-	buf_reset(&t->text);
-	t->n_cells = 0;
-}
-
 /* The column that gives way when a row is too wide: an elastic one, else the widest. */
 static size_t column_to_shrink(const struct table *t, const size_t widths[])
 {
@@ -243,24 +186,17 @@ static size_t column_to_shrink(const struct table *t, const size_t widths[])
 	return widest;
 }
 
-/* The widest cell of each column, as far as the page has room for all of them. */
-static void find_widths(const struct table *t, size_t widths[])
+/* The widest cell of each column, each no wider than max. */
+static void find_widths(const struct table *t, size_t max, size_t widths[])
 {
 	const char *cell = table_first(t);
-	size_t used = INDENT + (t->n_columns - 1) * GAP;
 
-	memset(widths, 0, t->n_columns * sizeof(widths[0]));
 	for (size_t i = 0; i < table_rows(t) * t->n_columns; i++, cell = table_next(cell)) {
 		size_t n = utf8_count(cell, strlen(cell)), c = i % t->n_columns;
 
-		n = n > PAGE_COLUMNS ? PAGE_COLUMNS : n;
-		if (n > widths[c])
-			widths[c] = n;
+		n = n < max ? n : max;
+		widths[c] = n > widths[c] ? n : widths[c];
 	}
-	for (size_t c = 0; c < t->n_columns; c++)
-		used += widths[c];
-	for (; used > PAGE_COLUMNS; used--)
-		widths[column_to_shrink(t, widths)]--;
 }
 
 /* The cell in width columns, with "…" where it was cut; pads unless it is the last of its row. */
@@ -307,22 +243,69 @@ static const char *add_row(struct buf *out, const struct table *t, const size_t 
 	return cell;
 }
 
+/* With its titles as a first row, where they are wanted. False: memory is short. */
+static bool make_safe(const struct table *t, bool has_titles, bool is_list, struct table *ret)
+{
+	const char *cell = table_first(t);
+
+	for (size_t i = 0; has_titles && i < t->n_columns; i++)
+		buf_add_str(table_cell(ret), t->columns[i].title);
+	for (size_t i = 0; i < table_rows(t) * t->n_columns; i++, cell = table_next(cell))
+		if (is_list)
+			utf8_add_text(table_cell(ret), cell, strlen(cell));
+		else
+			format_safe(table_cell(ret), cell);
+	return buf_error(&t->text) == 0 && buf_error(&ret->text) == 0;
+}
+
+#define LIST_CELL_MAX 60 /* longer ones stick out */
+
+void table_print(struct table *t, struct buf *out)
+{
+	CLEANUP(table_release)
+	struct table safe = { .columns = t->columns, .n_columns = t->n_columns, .text = BUF_INIT };
+	bool is_first = !t->widths;
+	const char *cell;
+
+	t->widths = is_first ? calloc(t->n_columns + 1, sizeof(*t->widths)) : t->widths;
+	if (!t->widths || !make_safe(t, is_first && !t->hides_titles, true, &safe)) {
+		out->failed = true;
+		return;
+	}
+	if (is_first)
+		find_widths(&safe, LIST_CELL_MAX, t->widths);
+	cell = table_first(&safe);
+	for (size_t i = 0; i < safe.n_cells; i++, cell = table_next(cell)) {
+		size_t c = i % t->n_columns, n = utf8_count(cell, strlen(cell));
+		bool is_last = c + 1 == t->n_columns;
+
+		add_spaces(out, c > 0 ? GAP : 0);
+		add_cell(out, cell, t->columns[c].kind, n > t->widths[c] ? n : t->widths[c],
+			 is_last);
+		while (is_last && out->len > 0 && out->data[out->len - 1] == ' ')
+			buf_truncate(out, out->len - 1);
+		buf_add_str(out, is_last ? "\n" : "");
+	}
+	buf_reset(&t->text);
+	t->n_cells = 0;
+}
+
 static void text_table(struct doc *d, const struct table *t)
 {
 	CLEANUP(table_release)
 	struct table safe = { .columns = t->columns, .n_columns = t->n_columns, .text = BUF_INIT };
-	size_t widths[TABLE_COLUMNS] = { 0 };
-	const char *cell = table_first(t);
+	size_t widths[TABLE_COLUMNS] = { 0 }, used = INDENT + (t->n_columns - 1) * GAP;
+	const char *cell;
 
-	for (size_t i = 0; !t->hides_titles && i < t->n_columns; i++)
-		buf_add_str(table_cell(&safe), t->columns[i].title);
-	for (size_t i = 0; i < table_rows(t) * t->n_columns; i++, cell = table_next(cell))
-		format_safe(table_cell(&safe), cell);
-	if (buf_error(&t->text) < 0 || buf_error(&safe.text) < 0 || t->n_columns > TABLE_COLUMNS) {
+	if (t->n_columns > TABLE_COLUMNS || !make_safe(t, !t->hides_titles, false, &safe)) {
 		d->out->failed = true;
 		return;
 	}
-	find_widths(&safe, widths);
+	find_widths(&safe, PAGE_COLUMNS, widths);
+	for (size_t c = 0; c < t->n_columns; c++)
+		used += widths[c];
+	for (; used > PAGE_COLUMNS; used--) /* as far as the page has room */
+		widths[column_to_shrink(t, widths)]--;
 	cell = table_first(&safe);
 	for (size_t row = 0; row < table_rows(&safe); row++)
 		cell = add_row(d->out, &safe, widths, cell);

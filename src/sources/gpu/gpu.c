@@ -475,10 +475,8 @@ static bool is_whole(const struct gpu_reading *r, size_t n)
 static void show_safely(char *text, size_t size)
 {
 	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	size_t n = strlen(text);
 
-	for (size_t at = 0; at < n;)
-		at += utf8_add_shown(&shown, text + at, n - at);
+	utf8_add_text(&shown, text, strlen(text));
 	snprintf(text, size, "%s", shown.data ? shown.data : "");
 }
 
