@@ -102,44 +102,59 @@ static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 void buf_add_base64(struct buf *b, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;
+	char *out;
 
+	if (buf_reserve(b, (n + 2) / 3 * 4) < 0)
+		return;
+	out = b->data + b->len;
 	for (size_t i = 0; i < n; i += 3) {
 		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
 			     (i + 2 < n ? p[i + 2] : 0);
-		char four[4] = { base64[v >> 18], base64[v >> 12 & 63],
-				 i + 1 < n ? base64[v >> 6 & 63] : '=',
-				 i + 2 < n ? base64[v & 63] : '=' };
 
-		buf_add(b, four, sizeof(four));
+		*out++ = base64[v >> 18];
+		*out++ = base64[v >> 12 & 63];
+		*out++ = i + 1 < n ? base64[v >> 6 & 63] : '=';
+		*out++ = i + 2 < n ? base64[v & 63] : '=';
 	}
+	b->len = (size_t)(out - b->data);
+	*out = '\0';
 }
 
 int buf_add_unbase64(struct buf *b, const char *text)
 {
-	size_t n = strlen(text), len = b->len;
+	size_t n = strlen(text), n_pads;
+	uint8_t value_of[256], *out;
 
-	for (size_t i = 0; i + 4 <= n; i += 4) {
-		bool is_last = i + 4 == n;
-		unsigned n_pads =
-			is_last ? (unsigned)((text[i + 3] == '=') + (text[i + 2] == '=')) : 0;
-		uint8_t three[3];
-		uint32_t v = 0;
+	n_pads = n >= 4 ? (size_t)(text[n - 1] == '=') + (text[n - 1] == '=' && text[n - 2] == '=')
+			: 0;
+	if (n % 4 != 0)
+		return -EBADMSG;
+	if (buf_reserve(b, n / 4 * 3) < 0)
+		return -ENOMEM;
+	memset(value_of, 64, sizeof(value_of));
+	for (uint8_t i = 0; i < 64; i++)
+		value_of[(uint8_t)base64[i]] = i;
+	out = (uint8_t *)b->data + b->len;
+	for (size_t i = 0; i < n; i += 4) {
+		uint32_t v = 0, odd = 0;
 
-		for (unsigned k = 0; k < 4; k++) {
-			const char *found = k < 4 - n_pads ? strchr(base64, text[i + k]) : base64;
+		for (size_t k = i; k < i + 4; k++) {
+			uint8_t value = k < n - n_pads ? value_of[(uint8_t)text[k]] : 0;
 
-			if (!found) {
-				buf_truncate(b, len);
-				return -EBADMSG;
-			}
-			v = v << 6 | (uint32_t)(found - base64);
+			odd |= value & 64;
+			v = v << 6 | (value & 63);
 		}
-		three[0] = (uint8_t)(v >> 16);
-		three[1] = (uint8_t)(v >> 8);
-		three[2] = (uint8_t)v;
-		buf_add(b, three, sizeof(three) - n_pads);
+		if (odd) {
+			b->data[b->len] = '\0';
+			return -EBADMSG;
+		}
+		*out++ = (uint8_t)(v >> 16);
+		*out++ = (uint8_t)(v >> 8);
+		*out++ = (uint8_t)v;
 	}
-	return n % 4 == 0 ? buf_error(b) : -EBADMSG;
+	b->len += n / 4 * 3 - n_pads;
+	b->data[b->len] = '\0';
+	return 0;
 }
 
 void buf_truncate(struct buf *b, size_t n)
