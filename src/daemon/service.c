@@ -163,6 +163,7 @@ static const struct rpc_method methods[] = {
 	{ "runner.changed", method_runner_changed, RPC_FOR_ALL },
 	{ "runner.frames", method_runner_frames, RPC_FOR_ALL },
 	{ "runner.hello", method_runner_hello, RPC_FOR_ALL },
+	{ "runner.samples", method_runner_samples, RPC_FOR_ALL },
 	{ "runner.stream", method_runner_stream, RPC_FOR_ALL },
 	{ "web.link", method_web_link, RPC_NO_PARAMS },
 };

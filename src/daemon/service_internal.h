@@ -30,7 +30,7 @@
 #include "store/store.h"
 #include "web/web.h"
 
-#define SERVICE_STAGES 15
+#define SERVICE_STAGES 16
 
 /* What the last tick cost, and all of them. */
 struct tick_stats {

@@ -85,6 +85,7 @@ static const struct stage {
 	{ "store what was logged", service_ingest_if_due },
 	{ "collect", service_collect },
 	{ "assign", service_assign },
+	{ "send samples to runners", service_send_samples },
 	{ "count system calls", service_count_calls },
 	{ "follow births and deaths", service_settle_life },
 	{ "judge the pressure", service_judge },

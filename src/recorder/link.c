@@ -34,9 +34,11 @@ struct link {
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	struct link_state state;
-	bool is_followed;  /* the stream is open, on this connection */
-	char rungs[2][96]; /* of the daemon that follows us: for births, and for OOM kills */
+	bool is_followed;   /* the stream is open, on this connection */
+	bool wants_samples; /* it was asked for them, on this connection */
+	char rungs[3][96];  /* of the daemon that follows us: as in followed[] */
 	link_facts_fn *facts_fn;
+	link_samples_fn *samples_fn;
 	void *ctx;
 	uint64_t n_facts; /* of this stream, with those that were lost on the way */
 	uint64_t n_kernel_lost, n_withheld; /* of this stream, as of its last barrier */
@@ -59,12 +61,17 @@ struct link {
 #define RETRY_NS UINT64_C(5000000000)
 #define FIRST_RETRY_NS UINT64_C(250000000) /* one that has gone may be about to come back */
 
-struct link *link_new(struct loop *loop, const struct link_job *job, link_facts_fn *fn, void *ctx)
+struct link *link_new(struct loop *loop, const struct link_job *job, link_facts_fn *facts_fn,
+		      link_samples_fn *samples_fn, void *ctx)
 {
 	struct link *link = calloc(1, sizeof(*link));
 
 	if (link)
-		*link = (struct link){ .loop = loop, .job = job, .facts_fn = fn, .ctx = ctx };
+		*link = (struct link){ .loop = loop,
+				       .job = job,
+				       .facts_fn = facts_fn,
+				       .samples_fn = samples_fn,
+				       .ctx = ctx };
 	return link;
 }
 
@@ -73,7 +80,7 @@ static void hang_up(struct link *link)
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
 	link->state.was_broken |= link->is_followed;
-	link->is_followed = link->is_sending = link->has_counts = false;
+	link->is_followed = link->is_sending = link->has_counts = link->wants_samples = false;
 	link->state.is_there = link->state.counts_calls = false;
 }
 
@@ -158,7 +165,8 @@ static void on_readable(void *ctx)
 
 /* ---- the rungs of a daemon ---- */
 
-static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM };
+static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM,
+					SOURCES_RUNG_SAMPLES };
 
 void link_name_rungs(const struct link *link, struct attempt *a)
 {
@@ -169,6 +177,8 @@ void link_name_rungs(const struct link *link, struct attempt *a)
 		const char *kept;
 
 		if (strcmp(rung->measurement, followed[i % ARRAY_SIZE(followed)]) != 0 ||
+		    (strcmp(rung->measurement, SOURCES_RUNG_SAMPLES) == 0 &&
+		     !link->state.has_samples) ||
 		    !theirs[0] || strcmp(theirs, rung->rung) == 0 ||
 		    strcmp(theirs, RUNG_UNKNOWN) == 0)
 			continue;
@@ -232,11 +242,57 @@ static int on_event(void *ctx, const struct rpc_value *params)
 	return 0;
 }
 
+static int on_samples(void *ctx, struct json_cursor *data)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct link *link = ctx;
+	const char *key, *text = NULL;
+	size_t len;
+
+	if (!json_cursor_enter(data, '{'))
+		return 0;
+	while (json_cursor_next_key(data, &key, &len))
+		if (json_cursor_is(key, len, "samples"))
+			text = json_cursor_string(data, &arena);
+		else
+			json_cursor_skip(data);
+	if (text && buf_add_unbase64(&bytes, text) == 0 &&
+	    link->samples_fn(link->ctx, bytes.data, bytes.len))
+		link->state.has_samples = true;
+	else
+		link->wants_samples = false;
+	return 0;
+}
+
+void link_want_samples(struct link *link, double interval_seconds)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	const struct proc_key *runner = &link->job->a->runner;
+	struct json j;
+
+	if (!link->is_followed || link->wants_samples || !u64_known(runner->start_ticks))
+		return;
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_f64(&j, "interval_seconds", interval_seconds);
+	json_key_u64(&j, "layout", FEED_LAYOUT);
+	json_key_u64(&j, "pid", (uint64_t)runner->pid);
+	json_key_u64(&j, "start_ticks", runner->start_ticks);
+	json_end_object(&j);
+	link->wants_samples = true;
+	if (rpc_client_notify(link->client, "runner.samples", params.data, NULL) < 0)
+		hang_up(link);
+}
+
 static int open_client(struct link *link, uint64_t timeout_ms, struct err *err)
 {
-	const struct rpc_client_options options = {
-		.timeout_ms = timeout_ms, .on_event = on_event, .on_answer = on_answer, .ctx = link
-	};
+	const struct rpc_client_options options = { .timeout_ms = timeout_ms,
+						    .on_event = on_event,
+						    .text_topic = "runner.samples",
+						    .on_text = on_samples,
+						    .on_answer = on_answer,
+						    .ctx = link };
 
 	return rpc_client_open(&options, &link->client, err);
 }

@@ -32,6 +32,10 @@ struct link_facts {
  * They are valid during the call. */
 typedef void link_facts_fn(void *ctx, const struct link_facts *facts);
 
+/* Samples of our processes, as the daemon has read them at its last look (collector_take_feed()):
+ * called as above. False: they are no use, and the daemon is to begin again. */
+typedef bool link_samples_fn(void *ctx, const void *bytes, size_t n);
+
 /* What it is about, as it is by now. */
 struct link_job {
 	const struct attempt *a;
@@ -40,7 +44,8 @@ struct link_job {
 };
 
 /* Looks for no daemon yet. job is borrowed. NULL: no memory. */
-struct link *link_new(struct loop *loop, const struct link_job *job, link_facts_fn *fn, void *ctx);
+struct link *link_new(struct loop *loop, const struct link_job *job, link_facts_fn *facts_fn,
+		      link_samples_fn *samples_fn, void *ctx);
 struct link *link_free(struct link *link);
 
 /*
@@ -58,7 +63,8 @@ struct link_state {
 	bool was_followed; /* a stream was open: it may be gone since */
 	bool was_broken;   /* one was, and ended before the run did */
 	bool began_late; /* a daemon was there and had not answered in time, at first or to hello */
-	bool is_rough;	 /* facts lack the last of what processes used, as without eBPF */
+	bool has_samples; /* some have come */
+	bool is_rough;	  /* facts lack the last of what processes used, as without eBPF */
 	uint64_t
 		n_lost; /* facts, for want of room on the way, or as the kernel had none for them */
 	uint64_t n_withheld; /* those that are not for this user */
@@ -92,6 +98,12 @@ int link_ask_to_count(struct link *link, bool may_be_own, struct err *err);
  * again for a while.
  */
 int link_take_counts(struct link *link, struct process_calls *ret, bool *ret_is_all);
+
+/*
+ * From now on we look at this interval: the daemon sends the samples of its looks, where it has
+ * eBPF and does not look less often. It is asked once for each stream, without an answer.
+ */
+void link_want_samples(struct link *link, double interval_seconds);
 
 /* A sheet that waits for its start. All zero: none does. */
 struct hold {

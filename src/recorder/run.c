@@ -54,10 +54,13 @@ bool run_scan(struct run *run, bool at_all)
 	 * parents have to be looked at.
 	 */
 	pids = membership_pids(run->members, &n);
-	if (at_all || run->births.forget_missing || !pids)
+	if (run->feed.is_fresh && !at_all && !run->births.forget_missing && pids)
+		r = collector_scan_fed(run->collector, pids, n, &run->snap, &err);
+	else if (at_all || run->births.forget_missing || !pids)
 		r = collector_scan(run->collector, &run->snap, &err);
 	else
 		r = collector_scan_some(run->collector, pids, n, &run->snap, &err);
+	run->feed.is_fresh = false;
 	if (r == 0 && membership_scan(run->members, &run->snap, missing, NULL) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
 	if (r < 0 && !run->scan_failed)
@@ -185,16 +188,46 @@ static void on_tick_timer(void *ctx)
 {
 	struct run *run = ctx;
 	uint64_t before_ns = clock_cpu_ns(), began_ns = clock_boot_ns();
+	uint64_t interval_ms = (uint64_t)(run->options->interval_seconds * 1000.0);
 	uint64_t distance_ms, took_ms;
 
+	run->feed.looked_boot_ns = began_ns;
 	run_tick(run);
 	distance_ms = next_tick_ms(run, clock_cpu_ns() - before_ns);
+	run->feed.is_steady = distance_ms == interval_ms;
+	if (run->feed.is_steady && run->births.life) /* else those are not known that came since */
+		link_want_samples(run->link, run->options->interval_seconds);
+	if (run->feed.is_steady && began_ns - run->feed.came_boot_ns < interval_ms * 1000000)
+		distance_ms += interval_ms / 2;
 	took_ms = (clock_boot_ns() - began_ns) / 1000000u;
 	loop_timer_set(run->tick_timer, cadence_rest_ms(distance_ms, took_ms, FIRST_TICK_MS), 0);
 }
 
+/* Those of before the last look are no news, and those shortly behind it come too soon: the next
+ * look waits for the ones that follow. */
+bool run_take_samples(void *ctx, const void *bytes, size_t n)
+{
+	struct run *run = ctx;
+	uint64_t interval_ms = (uint64_t)(run->options->interval_seconds * 1000.0);
+	uint64_t passed_ms = (clock_boot_ns() - run->feed.looked_boot_ns) / 1000000;
+
+	if (!run->collector || collector_take_feed(run->collector, bytes, n) < 0)
+		return false;
+	run->feed.came_boot_ns = clock_boot_ns();
+	if (!run->feed.is_steady)
+		return true;
+	run->feed.is_fresh = passed_ms >= interval_ms / 2 &&
+			     collector_feed_boot_ns(run->collector) > run->feed.looked_boot_ns;
+	if (run->feed.is_fresh)
+		loop_timer_set(run->tick_timer, 0, 0);
+	else if (passed_ms < interval_ms / 2)
+		loop_timer_set(run->tick_timer, interval_ms * 3 / 2 - passed_ms, 0);
+	return true;
+}
+
 void run_start_ticks(struct run *run)
 {
+	run->feed.is_steady = run->feed.is_fresh = false;
 	run->sheet_boot_ns = clock_boot_ns();
 	loop_timer_set(run->tick_timer, FIRST_TICK_MS, 0);
 }
@@ -286,7 +319,7 @@ static int open_run(struct run *run, struct err *err)
 	    collector_scan(run->collector, &run->snap, &why) == 0)
 		membership_note_strangers(run->members, &run->snap);
 	run->tally = tally_new(run->options->spec->job_id, run->births.life != NULL);
-	run->link = link_new(run->loop, &run->job, run_take_facts, run);
+	run->link = link_new(run->loop, &run->job, run_take_facts, run_take_samples, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);

@@ -49,6 +49,17 @@ struct run_births {
 	bool forget_missing;
 };
 
+/*
+ * The daemon's samples. Once looks are an interval apart they wait for them, for half an interval
+ * more; and are by /proc where none came.
+ */
+struct run_feed {
+	bool is_steady;		 /* looks are that far apart */
+	bool is_fresh;		 /* the next look is of those that came last */
+	uint64_t came_boot_ns;	 /* when any came; 0: never */
+	uint64_t looked_boot_ns; /* the last look began */
+};
+
 /* The process that is about to be waited for. */
 struct run_ending {
 	struct oom_counts oom_before; /* when the sheet began */
@@ -134,6 +145,7 @@ struct run {
 	struct run_counting counting;
 	struct time_sampler times;
 	struct run_births births;
+	struct run_feed feed;
 	struct run_ending ending;
 	struct run_curve curve;
 	struct wait_state *waits; /* of the processes, when the time of a try was up */
@@ -170,6 +182,9 @@ void run_start_ticks(struct run *run);
  * run->members. False: they could not be looked at.
  */
 bool run_scan(struct run *run, bool at_all);
+
+/* Samples of a daemon, for link_new(). */
+bool run_take_samples(void *ctx, const void *bytes, size_t n);
 
 int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
 

@@ -314,6 +314,7 @@ static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_
 
 	run_life_drain(run);
 	loop_timer_stop(run->tick_timer);
+	run->feed.is_steady = false;
 	run->ended_boot_ns = boot_ns;
 	explain_kills(run, sheet, run_now(run));
 	tally_end_sheet(run->tally, boot_ns, !runner_has_processes(run->runner), &sheet->usage);

@@ -13,6 +13,7 @@
 #include "sources/host.h"
 #include "sources/proc_text.h"
 #include "sources/process_cache.h"
+#include "sources/sample_feed.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
 
@@ -94,9 +95,13 @@ struct collector {
 	long clock_ticks;
 	uint64_t (*now_wall_ns)(void);
 
-	struct tasks *tasks;	/* NULL: /proc */
-	uint64_t tasks_boot_ns; /* when they were read */
-	struct err tasks_err;	/* why not */
+	struct tasks *tasks;	 /* NULL: /proc */
+	uint64_t tasks_boot_ns;	 /* when they were read */
+	struct err tasks_err;	 /* why not */
+	struct task_list listed; /* as of the last scan, of all; items NULL: it was not by them */
+	struct feed feed;	 /* of another collector */
+	struct task_process **fed;
+	size_t cap_fed;
 
 	bool has_gpu;
 	struct gpus *gpus;
@@ -173,6 +178,8 @@ struct collector *collector_free(struct collector *c)
 	roster_release(&c->roster, &c->reader);
 	roster_release(&c->next, &c->reader);
 	tasks_close(c->tasks);
+	feed_release(&c->feed);
+	free(c->fed);
 	reader_release(&c->reader);
 	buf_release(&c->text);
 	free(c->pids.items);
@@ -298,6 +305,8 @@ static int scan_process(struct collector *c, pid_t pid, struct process_cache *k,
 		process_cache_free(k, &c->reader);
 		return is_our_fault(r) ? r : 0;
 	}
+	if (k->is_by_task)
+		process_cache_change_rung(k, &c->reader);
 	p = begin_sample(c, s, pid, st.start_ticks, &k);
 	if (!p)
 		return -ENOMEM;
@@ -342,8 +351,11 @@ static int scan_task(struct collector *c, const struct task_process *t, struct p
 		     struct snapshot *s)
 {
 	uint64_t start_ticks = ns_to_ticks(t->start_boot_ns, c->clock_ticks);
-	struct proc_sample *p = begin_sample(c, s, (pid_t)t->head.pid, start_ticks, &k);
+	struct proc_sample *p;
 
+	if (k && !k->is_by_task)
+		process_cache_change_rung(k, &c->reader);
+	p = begin_sample(c, s, (pid_t)t->head.pid, start_ticks, &k);
 	if (!p)
 		return -ENOMEM;
 	k->is_by_task = true;
@@ -359,6 +371,7 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 	const struct host_units units = { c->clock_ticks, c->reader.page_bytes };
 
 	snapshot_reset(s);
+	c->listed = (struct task_list){ 0 };
 	s->boot_ns = c->reader.now_boot_ns();
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
@@ -439,6 +452,8 @@ static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, str
 		return -EAGAIN;
 	}
 	c->tasks_boot_ns = c->reader.now_boot_ns();
+	if (!pids)
+		c->listed = list;
 	return scan_listed(c, &list, s, err);
 }
 
@@ -477,6 +492,46 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, pids ? pids : &(pid_t){ 0 }, n, s, err);
 	return r == -EAGAIN ? scan_listed(c, &no_tasks, s, err) : r;
+}
+
+/* ---- from one collector to another ---- */
+
+bool collector_write_feed(const struct collector *c, struct feed_sender *to, const pid_t *pids,
+			  size_t n, struct buf *out)
+{
+	return c->listed.items && feed_write(to, &c->listed, c->tasks_boot_ns, pids, n, out) == 0;
+}
+
+int collector_take_feed(struct collector *c, const void *bytes, size_t n)
+{
+	return feed_read(&c->feed, bytes, n);
+}
+
+uint64_t collector_feed_boot_ns(const struct collector *c)
+{
+	return c->feed.boot_ns;
+}
+
+int collector_scan_fed(struct collector *c, const pid_t *pids, size_t n, struct snapshot *s,
+		       struct err *err)
+{
+	struct task_list list = { 0 };
+	size_t at = 0;
+
+	begin_scan(c, s);
+	if (pid_list_set(&c->pids, pids, n) < 0 || ARRAY_RESERVE(c->fed, c->cap_fed, n + 1) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < c->pids.n; i++) {
+		while (at < c->feed.n && (pid_t)c->feed.items[at]->head.pid < c->pids.items[i])
+			at++;
+		if (at < c->feed.n && (pid_t)c->feed.items[at]->head.pid == c->pids.items[i])
+			c->fed[list.n++] = c->feed.items[at];
+	}
+	list.items = c->fed;
+	c->tasks_boot_ns = c->feed.boot_ns;
+	s->wall_ns -= s->boot_ns - c->feed.boot_ns;
+	s->boot_ns = c->feed.boot_ns;
+	return scan_listed(c, &list, s, err);
 }
 
 /* ---- filling ---- */

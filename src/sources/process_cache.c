@@ -355,6 +355,16 @@ static void tell_cpu(struct process_cache *k, struct proc_sample *p, uint64_t cp
 	p->cpu_ns = k->cpu_ns;
 }
 
+/* Each rung has counters of its own. */
+void process_cache_change_rung(struct process_cache *k, struct reader *r)
+{
+	process_cache_close_files(k, r);
+	k->ticks = k->fine = unknown_mark;
+	k->ended_run_ns = U64_UNKNOWN;
+	k->has_usage = false;
+	k->is_due = true;
+}
+
 void process_cache_count_ticks(struct process_cache *k, struct proc_sample *p)
 {
 	struct cpu_mark now = { u64_add(p->user_ns, p->system_ns), p->boot_ns };

@@ -149,6 +149,10 @@ struct process_cache *process_cache_free(struct process_cache *k, struct reader 
 
 void process_cache_close_files(struct process_cache *k, struct reader *r);
 
+/* From now on by the task iterator, or by /proc again: rates begin with the second sample, and what
+ * is read seldom is read anew. */
+void process_cache_change_rung(struct process_cache *k, struct reader *r);
+
 /* cpu_ns and cpu_percent by what stat said at p->boot_ns. */
 void process_cache_count_ticks(struct process_cache *k, struct proc_sample *p);
 

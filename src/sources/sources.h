@@ -23,6 +23,7 @@
 #include "model/job.h"
 #include "model/snapshot.h"
 #include "sources/child.h"
+#include "sources/sample_feed.h"
 #include "sources/wait_state.h"
 
 struct collector;
@@ -58,6 +59,21 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err);
  */
 int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct snapshot *s,
 			struct err *err);
+
+/*
+ * ---- samples of another process's collector, which has eBPF (sample_feed.h) ----
+ *
+ * The sender writes what its last collector_scan() has shown of these processes (ascending). False:
+ * that was by /proc, or there is no memory. The receiver takes each message, and scans as of the
+ * last one, collector_feed_boot_ns(), which is later than any scan of its own. It reads /proc for
+ * those of the processes that are not in it. -EBADMSG: the sender is to begin again.
+ */
+bool collector_write_feed(const struct collector *c, struct feed_sender *to, const pid_t *pids,
+			  size_t n, struct buf *out);
+int collector_take_feed(struct collector *c, const void *bytes, size_t n);
+uint64_t collector_feed_boot_ns(const struct collector *c);
+int collector_scan_fed(struct collector *c, const pid_t *pids, size_t n, struct snapshot *s,
+		       struct err *err);
 
 /*
  * The cgroups of jobs, and the rest (command, memory, I/O, switches, fds, limits, user, cgroup; by

@@ -137,6 +137,37 @@ if [[ $best_samples == eBPF* ]]; then
 	run "$PROCTOR" status --json
 	json "whose end a record does not have in full is counted, also of the last moment" "$stdout" \
 		'd["process_accounts_missing"] >= '"$n_short"
+
+	# Of a process with threads /proc does not know how often it waited.
+	samples() { # CONDITION: how many there are
+		"$PROCTOR" sql --json "SELECT count(*) AS n FROM process_metrics
+			WHERE job_id = 'fed' AND threads = 2 AND $1" | grep -o '[0-9]*'
+	}
+	more_than() { # N CONDITION
+		[ "$(samples "$2")" -gt "$1" ]
+	}
+	"$PROCTOR" run -q --job fed -- python3 -c 'if True:
+		import os, sys, threading, time
+		threading.Thread(target=lambda: time.sleep(1000), daemon=True).start()
+		while os.path.isdir(sys.argv[1]) and not os.path.exists(sys.argv[2]): time.sleep(0.1)' \
+		"$TMP" "$TMP/passed.fed" &
+	check "a run begins by /proc" eventually more_than 0 "voluntary_switches IS NULL"
+	check "and takes the samples of the daemon once it looks as seldom" \
+		eventually more_than 2 "voluntary_switches IS NOT NULL"
+	kill -KILL "$(daemon_pid)"
+	n=$(samples "voluntary_switches IS NULL")
+	check "when the daemon dies it reads /proc again" eventually more_than $((n + 3)) "voluntary_switches IS NULL"
+	n=$(samples "voluntary_switches IS NOT NULL")
+	"$PROCTOR" start >/dev/null
+	check "and goes on with those of the next daemon" eventually more_than $((n + 2)) "voluntary_switches IS NOT NULL"
+	pass fed
+	wait $!
+	run "$PROCTOR" report fed --json
+	json "the rung is in its record" "$stdout" \
+		'd["rungs"]["process samples"] == "/proc; by the daemon: eBPF task iterator"'
+	json "no rate is of counters of two rungs" \
+		"$("$PROCTOR" sql --json "SELECT max(cpu_percent) AS most FROM process_metrics WHERE job_id = 'fed'")" \
+		'd[0]["most"] < 250'
 fi
 "$PROCTOR" stop
 run "$PROCTOR" report calls --format json

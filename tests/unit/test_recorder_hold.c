@@ -45,7 +45,7 @@ static uint64_t ask(struct hold *h)
 	static const struct attempt a = { .job_id = "job" };
 	static const struct link_job job = { .a = &a };
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, &job, NULL, NULL);
+	struct link *link = link_new(loop, &job, NULL, NULL, NULL);
 	uint64_t ms = link_hold_ms(link, h);
 
 	assert_null(link_free(link));

@@ -94,7 +94,7 @@ static void end(struct fake *fake)
 static void test_hung_daemon_is_waited_for_once(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, &job, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL, NULL);
 	uint64_t began_ns, waited_ns;
 	struct fake fake;
 
@@ -115,7 +115,7 @@ static void test_hung_daemon_is_waited_for_once(void **state)
 static void test_only_waiting_counts(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, &job, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL, NULL);
 	struct fake fake;
 
 	(void)state;
@@ -133,7 +133,7 @@ static void test_only_waiting_counts(void **state)
 static void test_no_daemon(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, &job, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL, NULL);
 	struct counted_calls calls = { 0 };
 	struct err err = ERR_INIT;
 
@@ -205,7 +205,7 @@ static void *stream(void *ctx)
 static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop, &job, take_facts, NULL);
+	struct link *link = link_new(loop, &job, take_facts, NULL, NULL);
 	struct fake fake;
 
 	(void)state;

@@ -679,6 +679,85 @@ static void test_a_want_of_files_does_not_end_it(void **state)
 	snapshot_release(&s);
 }
 
+/*
+ * A collector that has its samples from another: the same values at the same moment, one that is
+ * left out by /proc, one that has ended left out; and no rate from counters of both rungs.
+ */
+static void test_samples_of_another_collector(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct feed_sender sender = { 0 };
+	struct collector *sending, *fed;
+	const struct proc_sample *p, *q;
+	struct err err = ERR_INIT;
+	struct snapshot a, b;
+	pthread_t thread;
+	pid_t pids[3];
+
+	(void)state;
+	skip_without_ebpf();
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (i == 0)
+				pthread_create(&thread, NULL, burn_forever, NULL);
+			wait_forever(NULL);
+		}
+	}
+	snapshot_init(&a);
+	snapshot_init(&b);
+	sending = new_collector(root_fd, true);
+	fed = new_collector(root_fd, false);
+	assert_false(collector_write_feed(fed, &sender, pids, 2, &bytes)); /* it has none */
+	for (int i = 0; i < 4; i++) {
+		if (i < 2) { /* by /proc, and then no more */
+			assert_int_equal(collector_scan_some(fed, pids, 3, &b, &err), 0);
+			collector_fill(fed, &b, SNAPSHOT_ALL);
+			assert_int_equal(b.n_processes, 3);
+		}
+		p = await_burning(sending, &a, pids[0]);
+		assert_non_null(p);
+		buf_reset(&bytes);
+		assert_true(collector_write_feed(sending, &sender, pids, 2, &bytes));
+		assert_int_equal(collector_take_feed(fed, bytes.data, bytes.len), 0);
+		if (i < 2)
+			continue;
+		if (i == 3) {
+			kill(pids[1], SIGKILL);
+			waitpid(pids[1], NULL, 0);
+		}
+		nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
+		assert_int_equal(collector_scan_fed(fed,
+						    i < 3 ? pids : (pid_t[]){ pids[0], pids[2] },
+						    i < 3 ? 3 : 2, &b, &err),
+				 0);
+		collector_fill(fed, &b, SNAPSHOT_ALL);
+		assert_int_equal(b.n_processes, i < 3 ? 3 : 2);
+		assert_int_equal(b.boot_ns, collector_feed_boot_ns(fed));
+		q = find(&b, pids[0]);
+		assert_int_equal(q->boot_ns, p->boot_ns);
+		assert_int_equal(q->threads, 2);
+		assert_int_equal(q->rss_bytes, p->rss_bytes);
+		assert_int_equal(q->cpu_ns, p->cpu_ns); /* later, and so no less than by /proc */
+		assert_int_equal(f64_known(q->cpu_percent), i == 3);
+		assert_true(i != 3 || (q->cpu_percent > 0 && q->cpu_percent < 250));
+		assert_string_equal(q->command, find(&b, pids[2])->command);
+		assert_true(u64_known(find(&b, pids[2])->rss_bytes));
+		assert_true(find(&b, pids[2])->boot_ns > q->boot_ns);
+	}
+	kill(pids[0], SIGKILL);
+	kill(pids[2], SIGKILL);
+	waitpid(pids[0], NULL, 0);
+	waitpid(pids[2], NULL, 0);
+	feed_sender_release(&sender);
+	collector_free(sending);
+	collector_free(fed);
+	snapshot_release(&a);
+	snapshot_release(&b);
+}
+
 /* Whoever may not load programs gets /proc and a reason. */
 static void test_without_rights_it_is_proc(void **state)
 {
@@ -720,6 +799,7 @@ int main(void)
 		cmocka_unit_test(test_the_first_process_is_there),
 		cmocka_unit_test(test_who_is_gone_is_gone),
 		cmocka_unit_test(test_a_want_of_files_does_not_end_it),
+		cmocka_unit_test(test_samples_of_another_collector),
 		cmocka_unit_test(test_without_rights_it_is_proc),
 	};
 

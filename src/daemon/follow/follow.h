@@ -146,6 +146,12 @@ struct stream {
 	struct awaited_account *awaited; /* in the order of their ends */
 	size_t n_awaited, cap_awaited;
 	struct barrier *barrier; /* NULL: the runner does not wait */
+
+	uint64_t samples_every_ns; /* 0: none are wanted */
+	uint64_t sampled_boot_ns;  /* of those that were sent last */
+	struct feed_sender samples;
+	pid_t *pids; /* of its processes, at this tick */
+	size_t n_pids, cap_pids;
 	struct stream *next;
 };
 
@@ -183,6 +189,9 @@ void service_complete_job_death(struct service *s, const struct life_event *ev);
 
 /* Sends what was noted since the last time. */
 void service_send_facts(struct service *s);
+
+/* A stage of a tick: sends each runner that wants it what the look has shown of its job. */
+int service_send_samples(struct service *s, struct err *err);
 
 /* Whether who is below this runner and marked so is of another run there; runner_mark is what the
  * runner itself is marked with. */

@@ -101,12 +101,31 @@ static void write_list(struct json *j, const char *key, enum record_list list, c
 		json_key_string(j, key, text.data);
 }
 
+/* Of another user's streams together, where this one has more than a little. */
+static bool has_room(const struct stream *st)
+{
+	size_t n_unread = 0;
+
+	if (st->uid == geteuid() || rpc_subscriber_waiting(st->line) < UNREAD_BYTES)
+		return true;
+	for (const struct stream *at = st->service->facts.first; at; at = at->next)
+		n_unread += at->uid == st->uid && at->line ? rpc_subscriber_waiting(at->line) : 0;
+	return n_unread < USER_UNREAD_BYTES;
+}
+
+static void push(struct stream *st, const char *topic, const struct buf *data)
+{
+	struct message *message = message_new_event(topic, clock_wall_ns(), data->data, data->len);
+
+	if (message)
+		rpc_push(st->line, message);
+	message_unref(message);
+}
+
 /* Where there is no room, or no memory, the next message shows how many were lost. */
 static void send_facts(struct stream *st)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct message *message = NULL;
-	size_t n_unread = 0;
 	struct json j;
 
 	if (st->n_ends + st->n_events == 0 || !st->line)
@@ -121,17 +140,8 @@ static void send_facts(struct stream *st)
 	st->n_facts += st->n_ends + st->n_events;
 	st->n_ends = st->n_events = 0;
 	arena_reset(&st->arena);
-	/* Of another user's streams together, where this one has more than a little. */
-	if (st->uid != geteuid() && rpc_subscriber_waiting(st->line) >= UNREAD_BYTES)
-		for (const struct stream *at = st->service->facts.first; at; at = at->next)
-			n_unread += at->uid == st->uid && at->line
-					    ? rpc_subscriber_waiting(at->line)
-					    : 0;
-	if (buf_error(&out) == 0 && n_unread < USER_UNREAD_BYTES)
-		message = message_new_event("runner.facts", clock_wall_ns(), out.data, out.len);
-	if (message)
-		rpc_push(st->line, message);
-	message_unref(message);
+	if (buf_error(&out) == 0 && has_room(st))
+		push(st, "runner.facts", &out);
 }
 
 void service_send_facts(struct service *s)
@@ -420,6 +430,100 @@ int method_runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* ---- samples ---- */
+
+/* What is behind the next look as well is not worth reading: one message waits at most. */
+static bool is_due(const struct stream *st)
+{
+	const struct service *s = st->service;
+	uint64_t tick_ns = (uint64_t)(s->interval_seconds * 1e9);
+
+	return st->samples_every_ns > 0 && st->samples_every_ns + tick_ns / 8 >= tick_ns &&
+	       st->line && st->attempt_id != 0 && rpc_subscriber_waiting(st->line) == 0 &&
+	       s->scan.snap.boot_ns + tick_ns / 2 >= st->sampled_boot_ns + st->samples_every_ns;
+}
+
+static void send_samples(struct stream *st)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT, bytes = BUF_INIT, text = BUF_INIT;
+	struct json j;
+
+	if (!collector_write_feed(st->service->scan.collector, &st->samples, st->pids, st->n_pids,
+				  &bytes))
+		return;
+	buf_add_base64(&text, bytes.data, bytes.len);
+	json_init(&j, &out);
+	json_begin_object(&j);
+	if (buf_error(&text) == 0)
+		json_key_string(&j, "samples", text.data);
+	json_end_object(&j);
+	if (buf_error(&out) == 0)
+		push(st, "runner.samples", &out); /* one that is lost is missed by its number */
+	st->sampled_boot_ns = st->service->scan.snap.boot_ns;
+}
+
+int service_send_samples(struct service *s, struct err *err)
+{
+	const struct snapshot *snap = &s->scan.snap;
+	struct stream *last = NULL;
+	size_t n_due = 0;
+
+	for (struct stream *st = s->facts.first; st; st = st->next) {
+		st->n_pids = 0;
+		n_due += s->scan.has_snap && is_due(st);
+	}
+	for (size_t i = 0; n_due > 0 && i < snap->n_processes; i++) {
+		const struct proc_sample *p = &snap->processes[i];
+
+		if (p->attempt_id == 0)
+			continue;
+		if (!last || last->attempt_id != p->attempt_id)
+			last = stream_find(s, p->attempt_id);
+		if (!last || !is_due(last) || !may_see(last->uid, p->owner, -1, 0))
+			continue;
+		if (ARRAY_RESERVE(last->pids, last->cap_pids, last->n_pids + 1) < 0)
+			return err_set(err, -ENOMEM, "no memory left");
+		last->pids[last->n_pids++] = p->key.pid;
+	}
+	for (struct stream *st = n_due > 0 ? s->facts.first : NULL; st; st = st->next)
+		if (is_due(st))
+			send_samples(st);
+	return 0;
+}
+
+struct samples_params {
+	double interval_seconds;
+	uint64_t layout, pid, start_ticks;
+};
+
+static const struct rpc_field samples_fields[] = {
+	{ "interval_seconds", RPC_F64, offsetof(struct samples_params, interval_seconds), true,
+	  0.001, 1e6 },
+	{ "layout", RPC_U64, offsetof(struct samples_params, layout), true, 0, 0 },
+	{ "pid", RPC_U64, offsetof(struct samples_params, pid), true, 0, 0 },
+	{ "start_ticks", RPC_U64, offsetof(struct samples_params, start_ticks), true, 0, 0 },
+};
+
+/* A runner in another pid or time namespace has other numbers than ours: it gets none. */
+int method_runner_samples(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct samples_params params = { 0 };
+	struct stream *st = rpc_call_subscription(call, on_hung_up);
+	int r = rpc_call_read(call, samples_fields, ARRAY_SIZE(samples_fields), &params, err);
+
+	(void)ctx;
+	if (r < 0)
+		return r;
+	if (!st)
+		return err_set(err, -EINVAL, "this connection has no stream");
+	feed_sender_release(&st->samples);
+	st->samples_every_ns = 0;
+	if (params.layout == FEED_LAYOUT && params.pid == (uint64_t)st->runner.pid &&
+	    params.start_ticks == st->runner.start_ticks)
+		st->samples_every_ns = (uint64_t)(params.interval_seconds * 1e9);
+	return 0;
+}
+
 /* ---- from its beginning to its end ---- */
 
 static void drop(struct stream *st)
@@ -432,6 +536,8 @@ static void drop(struct stream *st)
 	free(st->ends);
 	free(st->events);
 	free(st->awaited);
+	free(st->pids);
+	feed_sender_release(&st->samples);
 	arena_release(&st->arena);
 	free(st->job_id);
 	free(st);
@@ -536,7 +642,8 @@ void service_write_stream(const struct service *s, struct json *j, bool follows)
 	json_key(j, "rungs");
 	json_begin_object(j);
 	for (size_t i = 0; i < s->ladder.n; i++)
-		if (strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_BIRTHS) == 0 ||
+		if (strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_SAMPLES) == 0 ||
+		    strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_BIRTHS) == 0 ||
 		    strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_OOM) == 0)
 			json_key_string(j, s->ladder.rungs[i].measurement, s->ladder.rungs[i].rung);
 	json_end_object(j);
