@@ -20,6 +20,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
 __u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
+bool has_new;	    /* something was added since the user side last cleared this */
 __u64 n_more;	    /* how many entries of more_values were ever made */
 __u64 n_lost_marks; /* threads that are not counted, or whose call under way is not, for want of
 		     * memory or of a free moment
@@ -152,6 +153,8 @@ static __noinline int empty_slot(struct syscall_slot *slot)
 			if (time_every > 1)
 				__sync_fetch_and_add(&v->squares, slot->value.squares);
 		}
+		if (!has_new) /* all CPUs share it: written once for each reading */
+			has_new = true;
 	}
 	__builtin_memset(&slot->value, 0, sizeof(slot->value));
 	return 0;

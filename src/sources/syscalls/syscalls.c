@@ -395,14 +395,19 @@ static void make_up_for_lost_news(struct syscalls *s)
 	syscall_table_end_missing(&s->table, is_there);
 }
 
-static int take_in(struct syscalls *s)
+/* The kernel walks along all places of a map, also where nothing stands: not unless something is
+ * new. */
+static int take_in(struct syscalls *s, bool is_tree_gone)
 {
+	bool was_short = s->skel->bss->n_lost_news != s->seen_lost_news || s->n_make_up > 0;
 	int r;
 
 	make_up_for_lost_news(s); /* of processes that were seen in the values the last time */
 	r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
-	if (r < 0)
+	if (r < 0 || (r == 0 && !was_short && !is_tree_gone && !s->skel->bss->has_new))
 		return r;
+	s->skel->bss->has_new = false; /* before: what comes meanwhile is read again */
+	__sync_synchronize();
 	r = read_map(s, s->skel->maps.values, take_processes);
 	if (r == 0 && s->skel->bss->n_more != s->n_more_gone)
 		r = read_map(s, s->skel->maps.more_values, take_processes);
@@ -418,14 +423,14 @@ void syscalls_untrack(struct syscalls *s, uint64_t tag)
 	(void)walk_tasks(s->skel->progs.forget); /* or it costs a little, and is not told */
 	if (s->tags.len == 0)
 		disarm(s);
-	(void)take_in(s);
+	(void)take_in(s, true);
 	syscall_table_drop_tree(&s->table, tag);
 }
 
 int syscalls_read(struct syscalls *s, struct syscalls_lost *ret)
 {
 	struct syscalls_lost lost;
-	int r = take_in(s);
+	int r = take_in(s, false);
 
 	if (r < 0)
 		return r;
