@@ -43,7 +43,7 @@ struct run_births {
 	struct err err;	   /* why not */
 	struct loop_fd *watch;
 	struct loop_timer *timer; /* until it is looked at again */
-	bool has_own;		  /* among those that were read last some are of the job */
+	bool has_any, has_own;	  /* those that were read last: some, some of the job */
 	pid_t failed_pid;	  /* a child of ours that never became the command; 0 */
 	/* No news of deaths, or some were lost: what a scan does not show is gone. */
 	bool forget_missing;

@@ -59,6 +59,7 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 {
 	struct run *run = ctx;
 
+	run->births.has_any = true;
 	if (ev->pid == run->births.failed_pid)
 		return;
 	switch (ev->type) {
@@ -106,25 +107,30 @@ void run_life_drain(struct run *run)
  * is of the job, what comes within this time is taken together. */
 #define GATHER_MS 20
 
-static void on_life_fd(void *ctx)
+static void take_life(struct run *run, bool is_woken)
 {
-	struct run *run = ctx;
+	bool is_gathered;
 
-	run->births.has_own = false;
+	run->births.has_own = run->births.has_any = false;
 	run_life_drain(run);
 	record_events_soon(run);
-	if (run->births.has_own || !run->births.watch)
+	if (!run->births.watch)
 		return;
-	loop_fd_set_interest(run->births.watch, 0);
-	loop_timer_set(run->births.timer, GATHER_MS, 0);
+	is_gathered = !run->births.has_own && (is_woken || run->births.has_any);
+	loop_fd_set_interest(run->births.watch, is_gathered ? 0 : LOOP_READABLE);
+	if (is_gathered)
+		loop_timer_set(run->births.timer, GATHER_MS, 0);
 }
 
+static void on_life_fd(void *ctx)
+{
+	take_life(ctx, true);
+}
+
+/* On a busy host there is always something. */
 static void on_gathered(void *ctx)
 {
-	struct run *run = ctx;
-
-	if (run->births.watch)
-		loop_fd_set_interest(run->births.watch, LOOP_READABLE);
+	take_life(ctx, false);
 }
 
 /* What we hear ourselves comes first: an end that the daemon knows more of is known by then. */
