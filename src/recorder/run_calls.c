@@ -19,9 +19,12 @@
 
 /* ---- who does ---- */
 
+/* Also where that is not known before a daemon was asked. */
 bool run_counting_traces(const struct run *run)
 {
-	return run->counting.is_own && !run->counting.ebpf;
+	const struct run_counting *c = &run->counting;
+
+	return c->is_own ? !c->ebpf : c->asks_daemon && run->options->syscalls.may_strace;
 }
 
 /* The user who asked for one way reads at once that it cannot be. */
@@ -67,6 +70,7 @@ static void open_own(struct run *run)
 	else
 		err_set(&c->err, r, "%.400s%s", why.text,
 			o->how == RUN_SYSCALLS_EBPF ? "" : "; --syscalls=strace can, and is slow");
+	run->job.keeps_calls = c->is_own;
 }
 
 void run_counting_open(struct run *run)
@@ -88,9 +92,13 @@ void run_counting_open(struct run *run)
 		c->asks_daemon = run->options->is_submitted;
 		return;
 	}
+	if (o->how == RUN_SYSCALLS_AUTO) { /* a daemon has loaded what the run would load */
+		err_set(&c->err, -ENOENT, "no command has begun");
+		c->asks_daemon = true;
+		return;
+	}
 	open_own(run);
-	run->job.keeps_calls = c->is_own;
-	c->asks_daemon = o->how == RUN_SYSCALLS_AUTO || (o->how != RUN_SYSCALLS_STRACE && !c->ebpf);
+	c->asks_daemon = o->how != RUN_SYSCALLS_STRACE && !c->ebpf;
 	if (!c->asks_daemon)
 		warn_uncounted(run);
 }
@@ -121,16 +129,19 @@ static void ask_daemon(struct run *run)
 	bool may_be_own = run->options->syscalls.how == RUN_SYSCALLS_AUTO ||
 			  (run->options->is_submitted && !run->options->is_for_other);
 	struct run_counting *c = &run->counting;
-	struct err err = ERR_INIT, why = c->err;
+	struct err err = ERR_INIT, why;
 
 	c->asks_daemon = false;
 	c->is_daemon_asked = link_ask_to_count(run->link, may_be_own, &err) == 0;
-	if (c->is_daemon_asked && c->is_own) {
-		close_own(run);
+	if (run->options->syscalls.how == RUN_SYSCALLS_AUTO || (c->is_daemon_asked && c->is_own))
 		c->err = (struct err)ERR_INIT;
-	}
+	if (c->is_daemon_asked && c->is_own)
+		close_own(run);
 	if (c->is_daemon_asked)
 		return;
+	if (run->options->syscalls.how == RUN_SYSCALLS_AUTO)
+		open_own(run);
+	why = c->err;
 	if (!c->is_own && err.code != -ENOENT) /* a daemon there is */
 		err_set(&c->err, why.code, "%.250s; %.200s", why.text, err.text);
 	warn_uncounted(run);

@@ -52,6 +52,10 @@ json "all of them" "$stdout" \
 json "by eBPF" "$stdout" '"eBPF" in d["rungs"]["syscall counts and time"]'
 json "of each process" "$stdout" "$each and 5000 <= $busiest <= 5010"
 json "nobody denies it" "$stdout" "$why == []"
+if command -v strace >/dev/null; then
+	strace -f -e trace=bpf -o "$TMP/bpf" "$PROCTOR" run -q --syscalls=auto -- true
+	is "a run whose calls the daemon counts loads no programs itself" "$(grep -c 'bpf(' "$TMP/bpf")" 0
+fi
 run as alice "$PROCTOR" run --syscalls=sampled -- true
 like "that the daemon does not sample times is said" "$stderr" 'timed all of them'
 run as alice "$PROCTOR" report asked --format json
