@@ -141,6 +141,7 @@ int remote_attempt(const struct rpc_value *row, struct arena *arena, struct atte
 	ret->attempt_num = remote_int(row, "attempt", 0);
 	ret->is_running = status && strcmp(status, "running") == 0;
 	ret->is_lost = rpc_value_bool(rpc_value_get(row, "lost"), false);
+	(void)cause_from_name(remote_text(row, "cause"), &ret->cause.kind);
 	ret->outcome = outcome_from_name(remote_text(row, "outcome"));
 	ret->status = (struct exit_status){ remote_int(row, "exit_code", -1),
 					    remote_int(row, "signal", -1) };

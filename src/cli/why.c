@@ -40,6 +40,7 @@ struct known {
 	struct attempt *others;
 	size_t n_others;
 	struct buf waits, reasons;
+	struct cause cause; /* of waits */
 };
 
 static void known_release(struct known *k)
@@ -68,6 +69,7 @@ static void read_waits(struct known *k)
 	wait_state_add_process(&k->waits, worst);
 	buf_add_str(&k->waits, " is ");
 	wait_state_add(&k->waits, worst);
+	k->cause = wait_state_cause(worst);
 }
 
 /* A share of the time explains it only if that time is half of what is beyond usual. */
@@ -180,6 +182,7 @@ int cli_why(int argc, char **argv)
 		return cli_fail(CLI_FAILED, &err);
 	why = (struct why_known){ .attempt = &k.attempt,
 				  .waits = k.waits.data,
+				  .cause = k.cause,
 				  .reasons = k.reasons.data,
 				  .others = k.others,
 				  .n_others = k.n_others,

@@ -38,6 +38,7 @@ int runner_new(struct loop *loop, const struct runner_options *options, struct r
 	r->inherited = *options->inherited;
 	r->signal_fd = -1;
 	r->result.status = (struct exit_status){ -1, -1 };
+	r->result.cause = (struct cause)CAUSE_INIT;
 	r->timeout_timer = loop_timer_new(r->loop, on_timeout, r);
 	r->grace_timer = loop_timer_new(r->loop, on_grace_timer, r);
 	r->kill_timer = loop_timer_new(r->loop, on_kill_timer, r);
@@ -189,6 +190,7 @@ static int add_record(struct runner *r)
 		.total_ranks = spec->ranks,
 		.started_wall_ns = runner_now(r),
 		.ended_wall_ns = U64_UNKNOWN,
+		.cause = CAUSE_INIT,
 		.status = { -1, -1 },
 	};
 
@@ -363,6 +365,7 @@ static void add_status(struct buf *out, struct exit_status status)
 static enum outcome judge_failure(struct runner *r, const struct root *failed, struct buf *why)
 {
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+	struct cause *cause = &runner_record(r)->cause;
 	struct exit_status status = failed->rank.status;
 	enum outcome outcome = OUTCOME_FAILURE;
 
@@ -370,6 +373,7 @@ static enum outcome judge_failure(struct runner *r, const struct root *failed, s
 		buf_printf(why, "rank %d was first: ", failed->rank.rank);
 	add_status(why, status);
 	if (r->cancel_signal) {
+		cause->kind = r->is_cancelled ? CAUSE_CANCELLED : CAUSE_SIGNAL;
 		if (r->is_cancelled) {
 			buf_add_str(why, ", as the job was cancelled");
 		} else {
@@ -384,7 +388,9 @@ static enum outcome judge_failure(struct runner *r, const struct root *failed, s
 	}
 	if (!failed->was_told_to_end && failed->rank.pid > 0)
 		outcome = r->options.ops->explain_failure(r->options.ctx, failed->rank.pid, status,
-							  &evidence);
+							  &evidence, cause);
+	else if (status.exit_code == 127)
+		cause->kind = CAUSE_NOT_FOUND;
 	if (evidence.len > 0)
 		buf_printf(why, "; %s", evidence.data);
 	return outcome;
@@ -402,6 +408,8 @@ static enum outcome judge(struct runner *r, const struct root *failed, struct bu
 		if (r->doing)
 			buf_printf(why, "%s; ", r->doing);
 		add_status(why, failed ? failed->rank.status : r->roots[0].rank.status);
+		if (runner_record(r)->cause.kind == CAUSE_NONE)
+			runner_record(r)->cause.kind = CAUSE_TIME_LIMIT;
 		return OUTCOME_TIMEOUT;
 	}
 	if (failed)
@@ -461,6 +469,7 @@ static void runner_note_result(struct runner *r, const struct sheet_record *reco
 	if (has_failed(r) && !ends_job)
 		return;
 	r->result.outcome = record->outcome;
+	r->result.cause = record->cause;
 	r->result.status = record->status;
 	if (record->outcome == OUTCOME_SUCCESS) {
 		r->result.reason = record->reason;
@@ -493,6 +502,7 @@ static void runner_cancel_rest(struct runner *r)
 	buf_printf(&why, "%s before sheet %d was started", r->is_cancelled ? "" : " came",
 		   runner_spec(r)->num);
 	r->result.outcome = OUTCOME_CANCELLED;
+	r->result.cause.kind = r->is_cancelled ? CAUSE_CANCELLED : CAUSE_SIGNAL;
 	r->result.reason = runner_keep_text(r, &why);
 	r->result.shell_status = 128 + r->cancel_signal;
 }
@@ -605,7 +615,7 @@ static void on_timeout(void *ctx)
 
 	if (r->phase != PHASE_RUNNING)
 		return;
-	r->options.ops->time_is_up(r->options.ctx, &why);
+	r->options.ops->time_is_up(r->options.ctx, &why, &runner_record(r)->cause);
 	if (why.len > 0)
 		r->doing = runner_keep_text(r, &why);
 	runner_end_tree(r, STOP_TIMEOUT);

@@ -62,14 +62,15 @@ struct runner_ops {
 	/* Returns when it died (wall clock), or U64_UNKNOWN. */
 	uint64_t (*process_reaped)(void *ctx, const struct reaped *reaped);
 	/* The time limit of the try is reached, and nothing was signalled yet: what the try was
-	 * doing goes to why. */
-	void (*time_is_up)(void *ctx, struct buf *why);
+	 * doing goes to why, and what held it up to ret. */
+	void (*time_is_up)(void *ctx, struct buf *why, struct cause *ret);
 	/*
-	 * The command pid failed, and not because of us. What is known of the cause goes to why.
-	 * Returns OUTCOME_OOM if a process was killed for lack of memory, else OUTCOME_FAILURE.
+	 * The command pid failed, and not because of us. What is known of the cause goes to why and
+	 * ret. Returns OUTCOME_OOM if a process was killed for lack of memory, else
+	 * OUTCOME_FAILURE.
 	 */
 	enum outcome (*explain_failure)(void *ctx, pid_t pid, struct exit_status status,
-					struct buf *why);
+					struct buf *why, struct cause *ret);
 	/* Names the process that has sent us a signal, into a text of so many bytes; "": unknown.
 	 */
 	void (*name_sender)(void *ctx, pid_t pid, char *text, size_t size);
@@ -129,6 +130,7 @@ const struct sheet_record *runner_current_sheet(const struct runner *runner);
 struct runner_result {
 	enum outcome outcome;
 	const char *reason; /* owned by the runner */
+	struct cause cause;
 	struct exit_status status;
 	int shell_status; /* what proctor run exits with */
 	int last_completed_sheet;

@@ -49,6 +49,9 @@ static const struct column attempt_end_items[] = {
 	COLUMN(attempt, ended_wall_ns, COLUMN_U64),
 	COLUMN(attempt, outcome, COLUMN_OUTCOME),
 	COLUMN(attempt, reason, COLUMN_TEXT),
+	COLUMN_AS("cause", attempt, cause.kind, COLUMN_CAUSE),
+	COLUMN_AS("cause_pid", attempt, cause.pid, COLUMN_INT_OR_NONE),
+	COLUMN_AS("cause_other_pid", attempt, cause.other_pid, COLUMN_INT_OR_NONE),
 	COLUMN_AS("exit_code", attempt, status.exit_code, COLUMN_INT_OR_NONE),
 	COLUMN_AS("signal", attempt, status.signal, COLUMN_INT_OR_NONE),
 };
@@ -103,6 +106,9 @@ static const struct column sheet_items[] = {
 	COLUMN(sheet_record, ended_wall_ns, COLUMN_U64),
 	COLUMN(sheet_record, outcome, COLUMN_OUTCOME),
 	COLUMN(sheet_record, reason, COLUMN_TEXT),
+	COLUMN_AS("cause", sheet_record, cause.kind, COLUMN_CAUSE),
+	COLUMN_AS("cause_pid", sheet_record, cause.pid, COLUMN_INT_OR_NONE),
+	COLUMN_AS("cause_other_pid", sheet_record, cause.other_pid, COLUMN_INT_OR_NONE),
 	COLUMN_AS("exit_code", sheet_record, status.exit_code, COLUMN_INT_OR_NONE),
 	COLUMN_AS("signal", sheet_record, status.signal, COLUMN_INT_OR_NONE),
 };

@@ -25,6 +25,7 @@ enum column_type {
 	COLUMN_DETAIL,	     /* const char *; NULL is "" */
 	COLUMN_CHARS,	     /* char[size]; "" is unknown */
 	COLUMN_OUTCOME,	     /* enum outcome */
+	COLUMN_CAUSE,	     /* enum cause_kind */
 	COLUMN_EVIDENCE,     /* enum evidence */
 	COLUMN_EVENT_TYPE,   /* enum event_type */
 	COLUMN_ANOMALY_TYPE, /* enum anomaly_type */

@@ -98,6 +98,44 @@ enum outcome outcome_from_name(const char *name)
 	return found;
 }
 
+static const char *const cause_names[N_CAUSES] = {
+	[CAUSE_MEMORY] = "memory",
+	[CAUSE_MEMORY_LIKELY] = "memory_likely",
+	[CAUSE_DISK_FULL] = "disk_full",
+	[CAUSE_LOCK] = "lock",
+	[CAUSE_WAIT] = "wait",
+	[CAUSE_STOPPED] = "stopped",
+	[CAUSE_BUSY] = "busy",
+	[CAUSE_TIME_LIMIT] = "time_limit",
+	[CAUSE_CRASH] = "crash",
+	[CAUSE_SIGNAL] = "signal",
+	[CAUSE_CANCELLED] = "cancelled",
+	[CAUSE_NOT_FOUND] = "not_found",
+	[CAUSE_CHILD] = "child",
+	[CAUSE_DISK] = "disk",
+	[CAUSE_PAGE_FAULT] = "page_fault",
+	[CAUSE_GPU] = "gpu",
+	[CAUSE_PIPE] = "pipe",
+	[CAUSE_SOCKET] = "socket",
+	[CAUSE_FUTEX] = "futex",
+	[CAUSE_MEMORY_STALL] = "memory_stall",
+	[CAUSE_DISK_STALL] = "disk_stall",
+	[CAUSE_CPU] = "cpu",
+	[CAUSE_WORK] = "work",
+	[CAUSE_LARGER] = "larger",
+};
+
+const char *cause_name(enum cause_kind kind)
+{
+	return cause_names[kind];
+}
+
+int cause_from_name(const char *name, enum cause_kind *ret)
+{
+	*ret = CAUSE_NONE;
+	return name ? enum_from_name(cause_names, ARRAY_SIZE(cause_names), name, ret) : 0;
+}
+
 const char *evidence_name(enum evidence evidence)
 {
 	return evidence_names[evidence];
@@ -284,6 +322,7 @@ void attempt_init(struct attempt *a)
 		.clock = { U64_UNKNOWN, -1 },
 		.started_wall_ns = U64_UNKNOWN,
 		.ended_wall_ns = U64_UNKNOWN,
+		.cause = CAUSE_INIT,
 		.status = { -1, -1 },
 		.current_sheet = SHEET_NONE,
 		.arena = ARENA_INIT,
@@ -379,6 +418,7 @@ void attempt_write_fields(struct json *j, const struct attempt *a, const char *s
 	json_key_int(j, "current_sheet", a->current_sheet);
 	json_key_bool(j, "lost", a->is_lost);
 	json_key_string(j, "reason", a->reason);
+	json_key_string(j, "cause", cause_name(a->cause.kind));
 	json_key_string(j, "command", a->command);
 	json_key_u64(j, "uid", a->uid);
 	json_key_string(j, "host", a->host);

@@ -86,6 +86,55 @@ const char *outcome_name(enum outcome outcome);
 /* The other way; OUTCOME_NONE for anything unknown or NULL. */
 enum outcome outcome_from_name(const char *name);
 
+/*
+ * Why something ended, waits or was slow: the one word of the sentence in "reason" that rules and
+ * programs go by. The names are those of docs/output.md.
+ */
+enum cause_kind {
+	CAUSE_NONE, /* it succeeded, or none is known beyond its exit code */
+	CAUSE_MEMORY,
+	CAUSE_MEMORY_LIKELY, /* the kernel's count rose, and which process it killed is not known */
+	CAUSE_DISK_FULL,
+	CAUSE_LOCK,
+	CAUSE_WAIT,
+	CAUSE_STOPPED,
+	CAUSE_BUSY,
+	CAUSE_TIME_LIMIT,
+	CAUSE_CRASH,
+	CAUSE_SIGNAL,
+	CAUSE_CANCELLED,
+	CAUSE_NOT_FOUND,
+	CAUSE_CHILD,
+	/* Of one that was slower or larger than usual; these are in no record. */
+	CAUSE_DISK,
+	CAUSE_PAGE_FAULT,
+	CAUSE_GPU,
+	CAUSE_PIPE,
+	CAUSE_SOCKET,
+	CAUSE_FUTEX,
+	CAUSE_MEMORY_STALL,
+	CAUSE_DISK_STALL,
+	CAUSE_CPU,
+	CAUSE_WORK,
+	CAUSE_LARGER,
+	N_CAUSES,
+};
+
+/* NULL for CAUSE_NONE, and the other way for NULL. -EINVAL: no such name. */
+const char *cause_name(enum cause_kind kind);
+int cause_from_name(const char *name, enum cause_kind *ret);
+
+struct cause {
+	enum cause_kind kind;
+	pid_t pid;	 /* the process that failed first, or that explains the wait; -1 */
+	pid_t other_pid; /* that holds the lock, or has the other end of the pipe; -1 */
+};
+
+#define CAUSE_INIT                 \
+	{                          \
+		CAUSE_NONE, -1, -1 \
+	}
+
 /* Where the number for a peak or a total came from. Said beside it in every report. */
 enum evidence {
 	EVIDENCE_UNKNOWN,
@@ -160,6 +209,7 @@ struct sheet_record {
 	enum outcome outcome;
 	const char *reason; /* the evidence in one sentence: "exit code 1", "rank 3 was first:
 			       signal 9" */
+	struct cause cause;
 	struct exit_status status;
 	struct usage usage;
 	struct rank_record *ranks; /* NULL when not ranked */
@@ -393,6 +443,7 @@ struct attempt {
 	uint64_t started_wall_ns, ended_wall_ns;
 	enum outcome outcome;
 	const char *reason; /* evidence for the outcome, one sentence */
+	struct cause cause;
 	struct exit_status status;
 	int total_sheets, last_completed_sheet, current_sheet;
 	struct usage usage;

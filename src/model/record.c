@@ -214,6 +214,9 @@ static void write_value(struct buf *out, const struct column *c, const void *fie
 	case COLUMN_OUTCOME:
 		record_write_number(out, *(const enum outcome *)field);
 		return;
+	case COLUMN_CAUSE:
+		record_write_number(out, *(const enum cause_kind *)field);
+		return;
 	case COLUMN_EVIDENCE:
 		record_write_number(out, *(const enum evidence *)field);
 		return;
@@ -261,6 +264,9 @@ static void read_value(struct record_reader *r, const struct column *c, void *fi
 		return;
 	case COLUMN_OUTCOME:
 		*(enum outcome *)field = read_enum(r, OUTCOME_OOM + 1);
+		return;
+	case COLUMN_CAUSE:
+		*(enum cause_kind *)field = read_enum(r, N_CAUSES);
 		return;
 	case COLUMN_EVIDENCE:
 		*(enum evidence *)field = read_enum(r, EVIDENCE_UPPER_BOUND + 1);

@@ -22,7 +22,7 @@
 
 #define WAITS_MAX 1000 /* processes that are looked at */
 
-void explain_time_limit(struct run *run, struct buf *why)
+void explain_time_limit(struct run *run, struct buf *why, struct cause *ret)
 {
 	const struct wait_state *worst;
 	struct proc_key *keys;
@@ -55,6 +55,7 @@ void explain_time_limit(struct run *run, struct buf *why)
 	wait_state_add_process(why, worst);
 	buf_add_str(why, " was ");
 	wait_state_add(why, worst);
+	*ret = wait_state_cause(worst);
 }
 
 void explain_signalled(const struct run *run, pid_t pid, struct buf *out)
@@ -205,43 +206,44 @@ static bool knows_kills(const struct run *run)
  * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
  * that of the host is about any process, so it is called a guess.
  */
-static bool was_oom_killed(struct run *run, const struct proc_record *p, uint64_t wall_ns,
-			   struct buf *why)
+static enum cause_kind was_oom_killed(struct run *run, const struct proc_record *p,
+				      uint64_t wall_ns, struct buf *why)
 {
 	struct oom_counts now;
 	uint64_t here, host;
 	const char *details = tally_find_oom(run->tally, p->key.pid);
-	bool is_oom;
+	enum cause_kind kind;
 
 	if (details) {
 		buf_add_str(why, details);
-		return true;
+		return CAUSE_MEMORY;
 	}
 	sources_read_oom(run->root_fd, &now);
 	here = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
 	host = u64_delta(now.host, run->ending.oom_before.host);
 	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
-		return false;
+		return CAUSE_NONE;
 	if (knows_kills(run) ||
 	    (u64_known(p->max_rss_bytes) && p->max_rss_bytes < VICTIM_MIN_BYTES))
-		return false;
-	is_oom = true;
+		return CAUSE_NONE;
 	if (u64_known(here) && here > 0) {
+		kind = CAUSE_MEMORY;
 		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
 			   (unsigned long long)here);
 	} else {
-		is_oom = was_short_of_memory(run);
+		kind = was_short_of_memory(run) ? CAUSE_MEMORY_LIKELY : CAUSE_NONE;
 		buf_printf(
 			why,
-			is_oom ? "probably out of memory: the host's count of such kills rose by %llu, "
-				 "and memory was short"
-			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
-				 "need not be this job's",
+			kind != CAUSE_NONE
+				? "probably out of memory: the host's count of such kills rose by %llu, "
+				  "and memory was short"
+				: "the host's count of out-of-memory kills rose by %llu meanwhile, which "
+				  "need not be this job's",
 			(unsigned long long)host);
 	}
-	if (is_oom)
+	if (kind != CAUSE_NONE)
 		tally_oom(run->tally, p->key.pid, p->sheet_num, why->data, wall_ns);
-	return is_oom;
+	return kind;
 }
 
 /* ---- a full disk ---- */
@@ -282,7 +284,7 @@ static bool is_local(char *mounts, const char *path)
 	return true;
 }
 
-static void add_if_full(struct buf *out, const char *path)
+static bool add_if_full(struct buf *out, const char *path)
 {
 	const struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
 	CLEANUP(buf_release) struct buf mounts = BUF_INIT;
@@ -292,22 +294,26 @@ static void add_if_full(struct buf *out, const char *path)
 	if (!path || path[0] != '/' ||
 	    io_read_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_BYTES, &mounts) < 0 ||
 	    !is_local(mounts.data, path))
-		return;
+		return false;
 	fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 	if (fd < 0 || fstatvfs(fd, &fs) < 0 || fs.f_blocks == 0 || (fs.f_flag & ST_RDONLY))
-		return;
+		return false;
 	if ((uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize < FULL_BYTES)
 		buf_printf(out, "%sthe disk of %s is full", out->len > 0 ? "; " : "", path);
 	else if (fs.f_files > 0 && fs.f_favail == 0)
 		buf_printf(out, "%sthe disk of %s has no inode left", out->len > 0 ? "; " : "",
 			   path);
+	else
+		return false;
+	return true;
 }
 
 /* Where a command most likely writes: its directory, and that of temporary files. */
-static void add_full_disks(struct run *run, struct buf *why)
+static bool add_full_disks(struct run *run, struct buf *why)
 {
 	const struct sheet_record *sheet = runner_current_sheet(run->runner);
 	const char *workdir = run->attempt->workdir, *temporary = getenv("TMPDIR");
+	bool is_full;
 
 	for (size_t i = 0; sheet && i < run->options->spec->n_sheets; i++) {
 		const struct sheet_spec *spec = &run->options->spec->sheets[i];
@@ -320,8 +326,8 @@ static void add_full_disks(struct run *run, struct buf *why)
 			if (strcmp(spec->env[k].name, "TMPDIR") == 0)
 				temporary = spec->env[k].value;
 	}
-	add_if_full(why, workdir);
-	add_if_full(why, temporary && temporary[0] ? temporary : "/tmp");
+	is_full = add_if_full(why, workdir);
+	return add_if_full(why, temporary && temporary[0] ? temporary : "/tmp") || is_full;
 }
 
 /* ---- who sent it ---- */
@@ -445,11 +451,12 @@ static bool is_from_outside(void *ctx, const struct proc_record *p)
 }
 
 enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status status,
-			     uint64_t wall_ns, struct buf *why)
+			     uint64_t wall_ns, struct buf *why, struct cause *ret)
 {
 	CLEANUP(buf_release) struct buf oom = BUF_INIT;
 	const struct proc_record *processes, *cause, *ended = NULL;
 	struct exit_status at_end = status;
+	enum cause_kind memory = CAUSE_NONE;
 	struct proc_record unlisted;
 	const char *sender;
 	size_t n;
@@ -467,8 +474,18 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 			ended = &processes[i];
 	ended = cause ? cause : ended ? ended : &unlisted;
 	at_end = ended->status;
-	if ((at_end.signal == SIGKILL || at_end.exit_code == 128 + SIGKILL) &&
-	    was_oom_killed(run, ended, wall_ns, &oom)) {
+	*ret = (struct cause){ at_end.signal < 0	 ? CAUSE_NONE
+			       : is_fault(at_end.signal) ? CAUSE_CRASH
+							 : CAUSE_SIGNAL,
+			       ended->key.pid, -1 };
+	if (at_end.signal < 0 && cause)
+		ret->kind = CAUSE_CHILD;
+	if (at_end.exit_code == 127)
+		ret->kind = CAUSE_NOT_FOUND;
+	if (at_end.signal == SIGKILL || at_end.exit_code == 128 + SIGKILL)
+		memory = was_oom_killed(run, ended, wall_ns, &oom);
+	if (memory != CAUSE_NONE) {
+		ret->kind = memory;
 		if (cause) {
 			add_program(why, cause);
 			buf_add_str(why, " was OOM-killed: ");
@@ -486,7 +503,10 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 		if (sender && sender[0])
 			buf_printf(why, "%s%s", why->len > 0 ? "; " : "", sender);
 	}
-	if (at_end.signal < 0 || at_end.signal == SIGBUS || at_end.signal == SIGXFSZ)
-		add_full_disks(run, why);
+	if ((at_end.signal < 0 || at_end.signal == SIGBUS || at_end.signal == SIGXFSZ) &&
+	    add_full_disks(run, why))
+		ret->kind = CAUSE_DISK_FULL;
+	if (ret->kind == CAUSE_NONE)
+		ret->pid = -1;
 	return OUTCOME_FAILURE;
 }

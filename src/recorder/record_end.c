@@ -415,6 +415,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	a->ended_wall_ns = when_ended(run);
 	a->outcome = result->outcome;
 	a->reason = arena_strdup(&a->arena, result->reason);
+	a->cause = result->cause;
 	a->status = result->status;
 	a->last_completed_sheet = result->last_completed_sheet;
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);

@@ -213,7 +213,7 @@ void run_life_drain(struct run *run);
 
 /* Its time is up, and its processes were just looked for: adds what the one that explains most was
  * doing. */
-void explain_time_limit(struct run *run, struct buf *why);
+void explain_time_limit(struct run *run, struct buf *why, struct cause *ret);
 
 /* "; it was waiting for …": what that look has shown of this process, if anything. */
 void explain_signalled(const struct run *run, pid_t pid, struct buf *out);
@@ -229,7 +229,7 @@ const struct proc_record *explain_first_failed(const struct proc_record *all, si
 
 /* See struct runner_ops. */
 enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status status,
-			     uint64_t wall_ns, struct buf *why);
+			     uint64_t wall_ns, struct buf *why, struct cause *ret);
 
 /* "backup.sh (pid 4711)", or "". */
 void explain_sender(const struct run *run, pid_t pid, char *text, size_t size);

@@ -286,21 +286,21 @@ static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns
 	record_events_soon(run);
 }
 
-static void on_time_is_up(void *ctx, struct buf *why)
+static void on_time_is_up(void *ctx, struct buf *why, struct cause *ret)
 {
 	struct run *run = ctx;
 
 	if (run_scan(run, true))
-		explain_time_limit(run, why);
+		explain_time_limit(run, why, ret);
 }
 
 static enum outcome on_explain_failure(void *ctx, pid_t pid, struct exit_status status,
-				       struct buf *why)
+				       struct buf *why, struct cause *ret)
 {
 	struct run *run = ctx;
 
 	run_life_drain(run);
-	return explain_failure(run, pid, status, run_now(run), why);
+	return explain_failure(run, pid, status, run_now(run), why, ret);
 }
 
 static void on_name_sender(void *ctx, pid_t pid, char *text, size_t size)

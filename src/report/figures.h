@@ -34,6 +34,7 @@ enum row_kind {
 	FIELD_HEX, /* a number that is a name */
 	FIELD_OUTCOME,
 	FIELD_EVIDENCE,
+	FIELD_CAUSE, /* enum cause_kind */
 	FIELD_EVENT_TYPE,
 	FIELD_STATUS,  /* of the whole attempt */
 	FIELD_ZOMBIES, /* of the whole snapshot */

@@ -266,19 +266,13 @@ static const char *const outcome_phrases[] = {
 	[OUTCOME_OOM] = "ran out of memory",
 };
 
-/* A reason says "probably" where the evidence falls short: then so does the verdict. */
-static bool is_guess(enum outcome outcome, const char *reason)
-{
-	return outcome == OUTCOME_OOM && reason && strstr(reason, "probably");
-}
-
-static void add_happening(struct buf *out, enum outcome outcome, const char *reason,
+static void add_happening(struct buf *out, enum outcome outcome, const struct cause *cause,
 			  struct exit_status status)
 {
 	const char *phrase =
 		outcome < ARRAY_SIZE(outcome_phrases) ? outcome_phrases[outcome] : NULL;
 
-	if (!phrase || is_guess(outcome, reason)) {
+	if (!phrase || cause->kind == CAUSE_MEMORY_LIKELY) {
 		add_ending(out, status);
 		return;
 	}
@@ -289,9 +283,9 @@ static void add_happening(struct buf *out, enum outcome outcome, const char *rea
 	}
 }
 
-static void add_guess(struct buf *out, enum outcome outcome, const char *reason)
+static void add_guess(struct buf *out, const struct cause *cause)
 {
-	if (is_guess(outcome, reason))
+	if (cause->kind == CAUSE_MEMORY_LIKELY)
 		buf_add_str(out, ", probably for lack of memory");
 }
 
@@ -330,7 +324,7 @@ static void add_other_sheets(struct buf *out, const struct facts *f, const struc
 			const struct sheet_record *sheet = f->sheets[i].last;
 
 			if (&f->sheets[i] != named && sheet->outcome == other_sheets[k].outcome &&
-			    is_guess(sheet->outcome, sheet->reason) == other_sheets[k].is_guess)
+			    (sheet->cause.kind == CAUSE_MEMORY_LIKELY) == other_sheets[k].is_guess)
 				ranges_add(&r, sheet->num);
 		}
 		ranges_end(&r);
@@ -409,17 +403,17 @@ static void add_failure(struct buf *out, const struct facts *f)
 	if (culprit) {
 		verdict_add_subject(out, f, culprit->last);
 		buf_add_char(out, ' ');
-		add_happening(out, culprit->last->outcome, culprit->last->reason,
+		add_happening(out, culprit->last->outcome, &culprit->last->cause,
 			      culprit->last->status);
 		add_after(out, "after", culprit->figures.usage.wall_ns);
 		if (culprit->n_tries > 1)
 			buf_printf(out, ", on try %d", culprit->last->try_num);
-		add_guess(out, culprit->last->outcome, culprit->last->reason);
+		add_guess(out, &culprit->last->cause);
 	} else {
 		buf_add_str(out, total_sheets(f) <= 1 ? "the command " : "the job ");
-		add_happening(out, f->a->outcome, f->a->reason, f->a->status);
+		add_happening(out, f->a->outcome, &f->a->cause, f->a->status);
 		add_after(out, "after", f->figures.usage.wall_ns);
-		add_guess(out, f->a->outcome, f->a->reason);
+		add_guess(out, &f->a->cause);
 	}
 	add_other_sheets(out, f, culprit);
 	add_retried(out, f);

@@ -40,6 +40,7 @@ int report_write_summary(const struct attempt *a, struct buf *out);
 struct why_known {
 	const struct attempt *attempt;
 	const char *waits;	      /* what it waits for now; "": it has ended, or not visible */
+	struct cause cause;	      /* of that */
 	const char *reasons;	      /* of what it had more than usual beside its standing; "" */
 	const struct attempt *others; /* that ran at the same time */
 	size_t n_others;

@@ -77,6 +77,9 @@ static bool text_of(int kind, const void *at, char room[ROOM], const char **ret)
 	case FIELD_OUTCOME:
 		*ret = outcome_name(*(const enum outcome *)at);
 		return true;
+	case FIELD_CAUSE:
+		*ret = cause_name(*(const enum cause_kind *)at);
+		return true;
 	case FIELD_EVIDENCE:
 		*ret = evidence_name(*(const enum evidence *)at);
 		return true;
@@ -381,6 +384,7 @@ static const struct row_field job_items[] = {
 	FIELD("current_sheet", attempt, current_sheet, INT),
 	FIELD("lost", attempt, is_lost, BOOL),
 	FIELD("reason", attempt, reason, STRING),
+	FIELD("cause", attempt, cause.kind, CAUSE),
 	FIELD("command", attempt, command, STRING),
 	FIELD("argv_hash", attempt, argv_hash, HEX),
 	FIELD("uid", attempt, uid, U64),
@@ -444,6 +448,7 @@ static const struct row_field sheet_items[] = {
 	FIELD("try", sheet_row, sheet.try_num, PID),
 	FIELD("outcome", sheet_row, sheet.outcome, OUTCOME),
 	FIELD("reason", sheet_row, sheet.reason, STRING),
+	FIELD("cause", sheet_row, sheet.cause.kind, CAUSE),
 	FIELD("exit_code", sheet_row, sheet.status.exit_code, INT),
 	FIELD("signal", sheet_row, sheet.status.signal, INT),
 	FIELD_EXACT("started", sheet_row, sheet.started_wall_ns, SECONDS),

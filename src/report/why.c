@@ -1,6 +1,6 @@
 /*
  * why - the verdict of an attempt in a few lines. Everything in it is from the report or from its
- * caller; the cause is read from the evidence.
+ * caller; the cause is that of the record.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "model/anomaly.h"
 #include "model/run_record.h"
@@ -50,59 +51,68 @@ static const struct {
 
 enum subject { SUBJECT_NONE, SUBJECT_JOB, SUBJECT_HOLDER };
 
-/* The first row that fits counts; the last always does. */
-static const struct cause {
-	const char *name;
-	enum outcome outcome; /* OUTCOME_NONE: any */
-	const char *words;    /* in the evidence, the reasons, or what was more than usual */
-	const char *advice;
-	enum subject subject; /* stands behind the advice */
-} causes[] = {
+/* What to try. */
+static const struct {
+	const char *text;
+	enum subject subject; /* stands behind the text */
+} advice[N_CAUSES] = {
 #define MEMORY "raise the memory limit above the peak, or find what grew: proctor anomalies --job "
-#define TIME "raise the time limit, or record what it does while it runs: proctor trace PID"
-#define CRASH "look at its core dump (coredumpctl); all that it started: proctor report "
-#define SENDER "find its sender, which a daemon of root records: proctor events --job "
 #define TRACE "record what it does: proctor trace PID; its processes: proctor stack "
-	{ "memory", OUTCOME_OOM, "", MEMORY, SUBJECT_JOB },
-	{ "memory", 0, "OOM-killed", MEMORY, SUBJECT_JOB },
-	{ "disk_full", 0, "the disk of ", "make room there, then run it again", SUBJECT_NONE },
-	{ "lock", 0, "for a lock on ", "see what the holder does: proctor stack ", SUBJECT_HOLDER },
-	{ "wait", OUTCOME_TIMEOUT, " was waiting ", "see both ends while it runs: proctor stack ",
-	  SUBJECT_JOB },
-	{ "wait", 0, " is waiting ", "see all its processes: proctor stack ", SUBJECT_JOB },
-	{ "wait", 0, " is sleeping", "see all its processes: proctor stack ", SUBJECT_JOB },
-	{ "stopped", 0, "stopped by a ", "let it go on (kill -CONT); which process: proctor stack ",
-	  SUBJECT_JOB },
-	{ "busy", 0, " is running", TRACE, SUBJECT_JOB },
-	{ "time_limit", OUTCOME_TIMEOUT, "", TIME, SUBJECT_NONE },
-	{ "crash", 0, "killed by SIGSEGV", CRASH, SUBJECT_JOB },
-	{ "crash", 0, "killed by SIGABRT", CRASH, SUBJECT_JOB },
-	{ "signal", 0, "SIG", SENDER, SUBJECT_JOB },
-	{ "not_found", 0, "exit code 127", "check the name of the command and PATH", SUBJECT_NONE },
-	{ "child", 0, " failed first", "look at its output; proctor report ", SUBJECT_JOB },
-	{ "child", 0, "the last to fail before it", "look at its output; proctor report ",
-	  SUBJECT_JOB },
-	{ "lock", 0, "waiting for a file lock", "see the holder while it waits: proctor stack ",
-	  SUBJECT_JOB },
-	{ "lock", 0, " in flock", "see the holder while it waits: proctor stack ", SUBJECT_JOB },
-	{ "disk", 0, "waiting for disk", "see what used the disk: proctor top --history 1d", 0 },
-	{ "page_fault", 0, "waiting for page faults",
-	  "give it more memory, or see what took it: proctor top --history 1d", 0 },
-	{ "cpu", 0, "waiting for a CPU",
-	  "run it apart from what used the CPU: proctor top --history 1d", 0 },
-	{ "gpu", 0, "waiting for GPUs", "see what used them: proctor top --history 1d", 0 },
-	{ "pipe", 0, "waiting at pipes", "see who has the other end: proctor stack ", SUBJECT_JOB },
-	{ "socket", 0, "waiting for sockets", "see the other end: proctor stack ", SUBJECT_JOB },
-	{ "futex", 0, "waiting for other threads",
-	  "see which thread the others wait for: proctor stack ", SUBJECT_JOB },
-	{ "memory_stall", 0, "for memory", "see what used it: proctor top --history 1d", 0 },
-	{ "disk_stall", 0, "for I/O", "see what used the disk: proctor top --history 1d", 0 },
-	{ "cpu", 0, "for CPU", "run it apart from what used the CPU: proctor top --history 1d", 0 },
-	{ "wait", 0, "waited ", "see who has its other end: proctor stack ", SUBJECT_JOB },
-	{ "work", 0, "computed ", "see which of its processes did: proctor report ", SUBJECT_JOB },
-	{ "larger", 0, "peak memory", "see when it grew, and in what: proctor report ",
-	  SUBJECT_JOB },
-	{ "unknown", 0, "", "look at its own output, and at proctor report ", SUBJECT_JOB },
+	[CAUSE_NONE] = { "look at its own output, and at proctor report ", SUBJECT_JOB },
+	[CAUSE_MEMORY] = { MEMORY, SUBJECT_JOB },
+	[CAUSE_MEMORY_LIKELY] = { MEMORY, SUBJECT_JOB },
+	[CAUSE_DISK_FULL] = { "make room there, then run it again", SUBJECT_NONE },
+	[CAUSE_LOCK] = { "see what the holder does: proctor stack ", SUBJECT_HOLDER },
+	[CAUSE_WAIT] = { "see both ends while it runs: proctor stack ", SUBJECT_JOB },
+	[CAUSE_STOPPED] = { "let it go on (kill -CONT); which process: proctor stack ",
+			    SUBJECT_JOB },
+	[CAUSE_BUSY] = { TRACE, SUBJECT_JOB },
+	[CAUSE_TIME_LIMIT] = { "raise the time limit, or record what it does while it runs: "
+			       "proctor trace PID",
+			       SUBJECT_NONE },
+	[CAUSE_CRASH] = { "look at its core dump (coredumpctl); all that it started: "
+			  "proctor report ",
+			  SUBJECT_JOB },
+	[CAUSE_SIGNAL] = { "find its sender, which a daemon of root records: proctor events --job ",
+			   SUBJECT_JOB },
+	[CAUSE_CANCELLED] = { "run it again", SUBJECT_NONE },
+	[CAUSE_NOT_FOUND] = { "check the name of the command and PATH", SUBJECT_NONE },
+	[CAUSE_CHILD] = { "look at its output; proctor report ", SUBJECT_JOB },
+	[CAUSE_DISK] = { "see what used the disk: proctor top --history 1d", SUBJECT_NONE },
+	[CAUSE_PAGE_FAULT] = { "give it more memory, or see what took it: proctor top --history 1d",
+			       SUBJECT_NONE },
+	[CAUSE_GPU] = { "see what used them: proctor top --history 1d", SUBJECT_NONE },
+	[CAUSE_PIPE] = { "see who has the other end: proctor stack ", SUBJECT_JOB },
+	[CAUSE_SOCKET] = { "see the other end: proctor stack ", SUBJECT_JOB },
+	[CAUSE_FUTEX] = { "see which thread the others wait for: proctor stack ", SUBJECT_JOB },
+	[CAUSE_MEMORY_STALL] = { "see what used it: proctor top --history 1d", SUBJECT_NONE },
+	[CAUSE_DISK_STALL] = { "see what used the disk: proctor top --history 1d", SUBJECT_NONE },
+	[CAUSE_CPU] = { "run it apart from what used the CPU: proctor top --history 1d",
+			SUBJECT_NONE },
+	[CAUSE_WORK] = { "see which of its processes did: proctor report ", SUBJECT_JOB },
+	[CAUSE_LARGER] = { "see when it grew, and in what: proctor report ", SUBJECT_JOB },
+};
+
+/* Of one that was slower or larger than usual: the first row whose words are in the reasons. */
+static const struct {
+	const char *words;
+	enum cause_kind kind;
+} slow[] = {
+	{ "waiting for a file lock", CAUSE_LOCK },
+	{ " in flock", CAUSE_LOCK },
+	{ "waiting for disk", CAUSE_DISK },
+	{ "waiting for page faults", CAUSE_PAGE_FAULT },
+	{ "waiting for a CPU", CAUSE_CPU },
+	{ "waiting for GPUs", CAUSE_GPU },
+	{ "waiting at pipes", CAUSE_PIPE },
+	{ "waiting for sockets", CAUSE_SOCKET },
+	{ "waiting for other threads", CAUSE_FUTEX },
+	{ "for memory", CAUSE_MEMORY_STALL },
+	{ "for I/O", CAUSE_DISK_STALL },
+	{ "for CPU", CAUSE_CPU },
+	{ "waited ", CAUSE_WAIT },
+	{ "computed ", CAUSE_WORK },
+	{ "peak memory", CAUSE_LARGER },
 };
 
 struct verdict {
@@ -110,7 +120,8 @@ struct verdict {
 	const struct attempt *a;
 	struct facts facts;
 	struct buf parts[N_PARTS];
-	const struct cause *cause; /* NULL: nothing is unusual */
+	struct cause cause;
+	bool is_plain; /* it succeeded as usual: there is nothing to explain */
 	uint64_t since_wall_ns;
 	int sheet_num;
 };
@@ -125,16 +136,6 @@ static uint64_t last_moved(const struct attempt *a)
 	while (i > 0 && a->details.series[i - 1].cpu_percent < IDLE_PERCENT)
 		i--;
 	return i < a->details.n_series && i > 0 ? a->details.series[i - 1].wall_ns : U64_UNKNOWN;
-}
-
-/* The evidence names it as the one that failed. */
-static bool is_named(const char *evidence, pid_t pid)
-{
-	char failed[32], was[32];
-
-	snprintf(failed, sizeof(failed), "(pid %d) failed", (int)pid);
-	snprintf(was, sizeof(was), "(pid %d) was ", (int)pid);
-	return strstr(evidence, failed) || strstr(evidence, was);
 }
 
 /* When proctor sent the signal, or the kernel killed. */
@@ -159,8 +160,7 @@ static uint64_t event_time(const struct verdict *v, const struct sheet_fact *cul
 		    is_of_outcome(&a->events[i], a->outcome))
 			at = a->events[i].wall_ns;
 	for (size_t i = 0; a->outcome != OUTCOME_TIMEOUT && i < a->n_processes; i++)
-		if (a->processes[i].died_wall_ns < at &&
-		    is_named(v->parts[PART_EVIDENCE].data, a->processes[i].key.pid))
+		if (a->processes[i].died_wall_ns < at && a->processes[i].key.pid == v->cause.pid)
 			at = a->processes[i].died_wall_ns;
 	return at;
 }
@@ -308,22 +308,24 @@ static int add_anomalies(struct verdict *v)
 
 /* ---- all together ---- */
 
-static const struct cause *find_cause(const struct verdict *v)
+static struct cause find_cause(const struct verdict *v)
 {
-	const struct cause *c = causes;
+	const struct sheet_fact *culprit = facts_culprit(&v->facts);
+	struct cause cause = v->a->is_running ? v->known->cause
+			     : culprit	      ? culprit->last->cause
+					      : v->a->cause;
 
-	while ((c->outcome != OUTCOME_NONE && c->outcome != v->a->outcome) ||
-	       (!strstr(v->parts[PART_EVIDENCE].data, c->words) &&
-		!strstr(v->parts[PART_REASONS].data, c->words) &&
-		!strstr(v->parts[PART_USUAL].data, c->words)))
-		c++;
-	return c;
+	for (size_t i = 0; cause.kind == CAUSE_NONE && i < ARRAY_SIZE(slow); i++)
+		if (strstr(v->parts[PART_REASONS].data, slow[i].words) ||
+		    strstr(v->parts[PART_USUAL].data, slow[i].words))
+			cause.kind = slow[i].kind;
+	return cause;
 }
 
 /* Where neither record nor rules have a cause: what would show one. */
 static const char *cannot_tell(const struct verdict *v)
 {
-	if (strcmp(v->cause->name, "unknown") != 0 || v->parts[PART_ANOMALY].len > 0 ||
+	if (v->cause.kind != CAUSE_NONE || v->parts[PART_ANOMALY].len > 0 ||
 	    v->parts[PART_REASONS].len > 0 || v->parts[PART_EVIDENCE].len > 0)
 		return "";
 	if (v->a->is_running)
@@ -351,14 +353,11 @@ static void add_usual_end(struct buf *out, const struct standing *s)
 static void add_advice(struct verdict *v)
 {
 	struct buf *out = &v->parts[PART_ADVICE];
-	const char *holder = strstr(v->parts[PART_EVIDENCE].data, "held by ");
-	int pid = 0;
 
-	buf_add_str(out, v->cause->advice);
-	holder = holder ? strstr(holder, "(pid ") : NULL;
-	if (v->cause->subject == SUBJECT_HOLDER && holder && sscanf(holder, "(pid %d)", &pid) == 1)
-		buf_printf(out, "%d", pid);
-	else if (v->cause->subject != SUBJECT_NONE)
+	buf_add_str(out, advice[v->cause.kind].text);
+	if (advice[v->cause.kind].subject == SUBJECT_HOLDER && v->cause.other_pid > 0)
+		buf_printf(out, "%d", (int)v->cause.other_pid);
+	else if (advice[v->cause.kind].subject != SUBJECT_NONE)
 		buf_add_str(out, v->a->job_id);
 }
 
@@ -380,6 +379,7 @@ static int find_verdict(struct verdict *v)
 	add_others(v);
 	if (has_succeeded && v->parts[PART_USUAL].len == 0 && v->parts[PART_ANOMALY].len == 0) {
 		add_usual_end(sentence, v->a->details.standing);
+		v->is_plain = true;
 		return 0;
 	}
 	v->cause = find_cause(v);
@@ -401,7 +401,7 @@ static void write_json(const struct verdict *v, struct buf *out)
 	json_key_string(&j, "job_id", v->a->job_id);
 	json_key_int(&j, "attempt", v->a->attempt_num);
 	json_key_string(&j, "outcome", verdict_word(&v->facts));
-	json_key_string(&j, "cause", v->cause ? v->cause->name : NULL);
+	json_key_string(&j, "cause", v->is_plain ? NULL : cause_name(v->cause.kind) ?: "unknown");
 	json_key_f64(&j, "since", u64_to_seconds(v->since_wall_ns));
 	json_key_u64(&j, "sheet_num",
 		     v->sheet_num == SHEET_NONE ? U64_UNKNOWN : (uint64_t)v->sheet_num);
@@ -419,7 +419,7 @@ static void write_json(const struct verdict *v, struct buf *out)
 
 static void write_text(const struct verdict *v, struct buf *out)
 {
-	buf_printf(out, "%s: ", v->cause ? verdict_word(&v->facts) : "nothing unusual");
+	buf_printf(out, "%s: ", v->is_plain ? "nothing unusual" : verdict_word(&v->facts));
 	for (enum part p = 0; p < N_PARTS; p++) {
 		if (v->parts[p].len == 0)
 			continue;

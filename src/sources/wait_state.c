@@ -996,6 +996,15 @@ void wait_state_add(struct buf *out, const struct wait_state *w)
 		buf_add_str(out, ", for a limited time");
 }
 
+struct cause wait_state_cause(const struct wait_state *w)
+{
+	return (struct cause){ w->kind == WAIT_STOPPED	   ? CAUSE_STOPPED
+			       : w->kind == WAIT_FILE_LOCK ? CAUSE_LOCK
+			       : w->kind == WAIT_NONE	   ? CAUSE_BUSY
+							   : CAUSE_WAIT,
+			       w->key.pid, w->other > 0 ? w->other : -1 };
+}
+
 void sources_read_kernel_stack(int root_fd, const struct wait_state *w, struct buf *out)
 {
 	char path[64], text[TEXT_BYTES], *rest;

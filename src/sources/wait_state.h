@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mask.h"
+#include "model/job.h"
 #include "model/snapshot.h"
 #include "model/time_ledger.h"
 
@@ -92,6 +93,9 @@ size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
 
 /* Of processes of one tree the one that explains best why the tree is not done; NULL: n is 0. */
 const struct wait_state *wait_state_pick(const struct wait_state *states, size_t n);
+
+/* The same in one word, with whom it waits for. */
+struct cause wait_state_cause(const struct wait_state *w);
 
 /* "waiting for a lock on /run/x, held by backup.sh (pid 4711)": behind "is" or "was". */
 void wait_state_add(struct buf *out, const struct wait_state *w);

@@ -71,6 +71,9 @@ static int column_bind(const struct column *c, sqlite3_stmt *stmt, int index, co
 	case COLUMN_OUTCOME:
 		s = outcome_name(*(const enum outcome *)field);
 		break;
+	case COLUMN_CAUSE:
+		s = cause_name(*(const enum cause_kind *)field);
+		break;
 	case COLUMN_EVIDENCE:
 		if (*(const enum evidence *)field != EVIDENCE_UNKNOWN)
 			s = evidence_name(*(const enum evidence *)field);
@@ -159,6 +162,8 @@ static int column_read(const struct column *c, sqlite3_stmt *stmt, int index, vo
 	case COLUMN_OUTCOME:
 		*(enum outcome *)field = outcome_from_name(name);
 		return 0;
+	case COLUMN_CAUSE:
+		return cause_from_name(name, field) < 0 ? -EBADMSG : 0;
 	case COLUMN_EVIDENCE:
 		*(enum evidence *)field = evidence_from_name(name);
 		return 0;

@@ -233,6 +233,7 @@ static struct sheet_record *case_sheet(struct attempt *a, int num, int try_num, 
 		.outcome = outcome,
 		.status = status,
 		.reason = reason,
+		.cause = CAUSE_INIT,
 	};
 	usage_init(&s->usage);
 	return s;
@@ -502,16 +503,19 @@ static void case_guess(struct attempt *a)
 		a, 9, OUTCOME_OOM,
 		"sheet 2 (eat): exit code 137; probably out of memory: less than 1 % of it was free",
 		exited(137));
+	a->cause = (struct cause){ CAUSE_MEMORY_LIKELY, 4001, -1 };
 	a->total_sheets = 4;
 	case_usage(&a->usage, 9, 3, 1, 7000, 6900, 5);
 	a->sheets = case_alloc(a, 4, sizeof(*a->sheets));
 	case_sheet(a, 1, 1, NULL, 0, 1, OUTCOME_SUCCESS, exited(0), "exit code 0");
 	case_sheet(a, 2, 1, "eat", 1, 7, OUTCOME_OOM, exited(137),
-		   "exit code 137; probably out of memory: less than 1 % of it was free");
+		   "exit code 137; probably out of memory: less than 1 % of it was free")
+		->cause = a->cause;
 	case_sheet(a, 3, 1, NULL, 7, 8, OUTCOME_OOM, killed(9),
 		   "signal 9; its cgroup's count of out-of-memory kills rose by 1");
 	case_sheet(a, 4, 1, NULL, 8, 9, OUTCOME_OOM, killed(9),
-		   "signal 9; probably out of memory: less than 1 % of it was free");
+		   "signal 9; probably out of memory: less than 1 % of it was free")
+		->cause = a->cause;
 }
 
 /* A process goes on in the background, samples come in growing gaps, the root's start time is cut

@@ -134,6 +134,7 @@ static void test_the_time_of_the_limit(void **state)
 		 "time limit of 10 s reached; flock (pid 9) was waiting for a lock on /x, held by "
 		 "tar (pid 7); killed by SIGKILL",
 		 killed(9));
+	a.cause = (struct cause){ CAUSE_LOCK, 9, 7 };
 	a.n_events = 1;
 	a.events = case_alloc(&a, 1, sizeof(*a.events));
 	a.events[0] = (struct proc_event){ .wall_ns = AFTER(10),

@@ -74,6 +74,7 @@ static struct sheet_record make_sheet(int num, int try_num)
 		.ended_wall_ns = UINT64_C(1700000009123456789),
 		.outcome = OUTCOME_OOM,
 		.reason = "rank 3 was first: signal 9",
+		.cause = { CAUSE_LOCK, 12, 7 },
 		.status = { -1, 9 },
 		.usage = make_usage((uint64_t)num * 1000),
 	};
@@ -163,9 +164,16 @@ static void assert_usage(const struct usage *a, const struct usage *b)
 		assert_string_equal(a->time, b->time);
 }
 
+static void assert_cause(struct cause a, struct cause b)
+{
+	assert_int_equal(a.kind, b.kind);
+	assert_int_equal(a.pid, b.pid);
+	assert_int_equal(a.other_pid, b.other_pid);
+}
+
 static void assert_sheet(const struct sheet_record *a, const struct sheet_record *b)
 {
-	assert_int_equal(sizeof(*a), 11 * 8 + sizeof(struct usage));
+	assert_int_equal(sizeof(*a), 13 * 8 + sizeof(struct usage));
 	assert_int_equal(a->num, b->num);
 	assert_int_equal(a->try_num, b->try_num);
 	assert_string_or_null(a->name, b->name);
@@ -175,6 +183,7 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 	assert_int_equal(a->ended_wall_ns, b->ended_wall_ns);
 	assert_int_equal(a->outcome, b->outcome);
 	assert_string_or_null(a->reason, b->reason);
+	assert_cause(a->cause, b->cause);
 	assert_status(a->status, b->status);
 	assert_usage(&a->usage, &b->usage);
 	assert_int_equal(a->n_ranks, b->n_ranks);
@@ -235,7 +244,7 @@ static void assert_event(const struct proc_event *a, const struct proc_event *b)
 /* Everything but the arrays. */
 static void assert_attempt(const struct attempt *a, const struct attempt *b)
 {
-	assert_int_equal(offsetof(struct attempt, usage), 29 * 8);
+	assert_int_equal(offsetof(struct attempt, usage), 30 * 8);
 	assert_int_equal(a->id, b->id);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->attempt_num, b->attempt_num);
@@ -258,6 +267,7 @@ static void assert_attempt(const struct attempt *a, const struct attempt *b)
 	assert_int_equal(a->ended_wall_ns, b->ended_wall_ns);
 	assert_int_equal(a->outcome, b->outcome);
 	assert_string_or_null(a->reason, b->reason);
+	assert_cause(a->cause, b->cause);
 	assert_status(a->status, b->status);
 	assert_int_equal(a->total_sheets, b->total_sheets);
 	assert_int_equal(a->last_completed_sheet, b->last_completed_sheet);

@@ -18,7 +18,7 @@
  */
 
 /* In PRAGMA user_version. It changes with any table, and with any packed format (codec.h). */
-#define LAYOUT 17
+#define LAYOUT 18
 
 /*
  * Whether an open database has no tables yet, which is no failure. -EPROTO: it has another layout.
