@@ -177,6 +177,26 @@ int recorded_read_events(struct recorded *r, struct store *store, struct err *er
 void recorded_hide_host(struct episode *e);
 
 /*
+ * ---- recorded_series - what the processes of an attempt used over time, as many points as a
+ * picture has columns: of each the least and the largest value.
+ */
+struct recorded_series {
+	const char *job_id;
+	int attempt_num;
+	uint64_t since_wall_ns, until_wall_ns;
+	size_t n_buckets;
+	int metric;
+
+	uint64_t step_ns; /* set by recorded_series_read() */
+};
+
+int recorded_series_metric(const char *name); /* -ENOENT: there is none of that name */
+
+/* An object, to out. Of many processes those with the highest values. -EINVAL: no time. */
+int recorded_series_read(struct recorded_series *series, struct store *store, struct buf *out,
+			 struct err *err);
+
+/*
  * ---- recorded_ranks - the telemetry of the ranks of an attempt, from the samples of its
  * processes.
  *

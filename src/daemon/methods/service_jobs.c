@@ -259,6 +259,83 @@ int method_job_samples(void *ctx, struct rpc_call *call, struct err *err)
 	return answer_with(ctx, call, recorded_read_samples, "samples", true, err);
 }
 
+/* ---- what processes used over time, for a picture ---- */
+
+#define SERIES_POINTS 600
+#define SERIES_MAX_POINTS 4000
+
+struct series_params {
+	const char *job_id, *metric;
+	uint64_t attempt, since_ns, until_ns, points;
+};
+
+static const struct rpc_field series_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct series_params, job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct series_params, attempt), .max = INT32_MAX },
+	{ "metric", RPC_STRING, offsetof(struct series_params, metric), .is_required = true },
+	{ "since_ns", RPC_U64, offsetof(struct series_params, since_ns), .max = MAX_NS },
+	{ "until_ns", RPC_U64, offsetof(struct series_params, until_ns), .max = MAX_NS },
+	{ "points", RPC_U64, offsetof(struct series_params, points), .min = 1,
+	  .max = SERIES_MAX_POINTS },
+};
+
+struct series_task {
+	struct recorded_series series;
+	char job_id[JOB_ID_MAX + 1];
+};
+
+static int read_series(void *ctx, struct store *store, struct buf *ret_json, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct series_task *task = ctx;
+	struct recorded_series *series = &task->series;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(store, task->job_id, series->attempt_num, &a, err);
+	if (r < 0)
+		return r;
+	series->job_id = task->job_id;
+	if (series->since_wall_ns == 0)
+		series->since_wall_ns = a.started_wall_ns;
+	if (series->until_wall_ns == 0)
+		series->until_wall_ns =
+			u64_known(a.ended_wall_ns) ? a.ended_wall_ns : clock_wall_ns();
+	return recorded_series_read(series, store, ret_json, err);
+}
+
+static const struct aside_answer answer_series = { .work = read_series, .release = free };
+
+int method_job_series(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct series_params params = { .points = SERIES_POINTS };
+	struct series_task *task;
+	struct service *s = ctx;
+	int num = 0, metric,
+	    r = rpc_call_read(call, series_fields, ARRAY_SIZE(series_fields), &params, err);
+
+	if (r < 0)
+		return r;
+	metric = recorded_series_metric(params.metric);
+	if (metric < 0)
+		return err_set(
+			err, -EINVAL,
+			"'metric' wants rss, swap, cpu, io, gpu_memory, gpu, threads or fds");
+	r = service_find_attempt(s, rpc_call_peer(call), params.job_id, params.attempt, &num, err);
+	if (r < 0)
+		return r;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return err_set(err, -ENOMEM, "no memory left for the series");
+	task->series = (struct recorded_series){ .attempt_num = num,
+						 .since_wall_ns = params.since_ns,
+						 .until_wall_ns = params.until_ns,
+						 .n_buckets = params.points,
+						 .metric = metric };
+	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job_id);
+	return service_answer_aside(s, call, &answer_series, task, err);
+}
+
 int method_job_events(void *ctx, struct rpc_call *call, struct err *err)
 {
 	return answer_with(ctx, call, recorded_read_events, "events", true, err);

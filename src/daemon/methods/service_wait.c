@@ -225,6 +225,42 @@ int service_begin_learning(struct service *s, struct err *err)
 		       : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
+static int read_patterns(void *ctx, struct store *store, struct buf *ret_json, struct err *err)
+{
+	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
+	int r = store_list_patterns(store, &list, err);
+	struct json j;
+
+	(void)ctx;
+	if (r < 0)
+		return r;
+	json_init(&j, ret_json);
+	json_begin_array(&j);
+	for (size_t i = 0; i < list.n; i++)
+		belief_write_json(&j, &list.items[i]);
+	json_end_array(&j);
+	return 0;
+}
+
+static void release_nothing(void *ctx)
+{
+	(void)ctx;
+}
+
+/* A pattern does not name whose runs it was found on. */
+int method_learn_patterns(void *ctx, struct rpc_call *call, struct err *err)
+{
+	static const struct aside_answer answer = { .work = read_patterns,
+						    .release = release_nothing };
+
+	if (!service_reads_all(ctx, rpc_call_peer(call)))
+		return err_set(
+			err, -EPERM,
+			"patterns are found on the jobs of all users, and are for who sees all "
+			"jobs");
+	return service_answer_aside(ctx, call, &answer, NULL, err);
+}
+
 int method_correlate(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
