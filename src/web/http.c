@@ -193,9 +193,10 @@ static const struct {
 	const char *name;
 	bool is_change;
 } methods[] = {
-	{ "daemon.status", false }, { "daemon.top", false },	{ "daemon.events", false },
-	{ "job.list", false },	    { "job.attempts", false },	{ "job.report", false },
-	{ "job.events", false },    { "job.anomalies", false }, { "job.cancel", true },
+	{ "daemon.status", false },  { "daemon.top", false },	 { "daemon.events", false },
+	{ "job.list", false },	     { "job.attempts", false },	 { "job.report", false },
+	{ "job.events", false },     { "job.anomalies", false }, { "job.series", false },
+	{ "learn.patterns", false }, { "job.cancel", true },
 };
 
 /* Of all of them. */
@@ -205,7 +206,8 @@ static const struct {
 } params[] = {
 	{ "job_id", PARAM_TEXT },     { "attempt", PARAM_NUMBER },  { "uid", PARAM_NUMBER },
 	{ "since_ns", PARAM_NUMBER }, { "until_ns", PARAM_NUMBER }, { "limit", PARAM_NUMBER },
-	{ "latest", PARAM_FLAG },     { "queued", PARAM_FLAG },	    { "format", PARAM_TEXT },
+	{ "latest", PARAM_FLAG },     { "queued", PARAM_FLAG },	    { "points", PARAM_NUMBER },
+	{ "metric", PARAM_TEXT },
 };
 
 struct params {
@@ -348,8 +350,12 @@ static ssize_t read_stream(void *ctx, uint64_t pos, char *out, size_t max)
 static uint64_t next_num_of(const struct request *q)
 {
 	const struct channel *channel = q->user->channel;
-	const char *id = header_of(q, "Last-Event-ID"), *feed = channel_feed_id(channel);
+	const char *id = q->web->http.lookup_connection_value(q->connection, MHD_GET_ARGUMENT_KIND,
+							      "after"),
+		   *feed = channel_feed_id(channel);
 	uint64_t num;
+
+	id = id ?: header_of(q, "Last-Event-ID");
 
 	if (!id)
 		return channel_next_num(channel);
