@@ -16,38 +16,34 @@
 #include "base/utf8.h"
 
 /*
- * ---- the pieces of a YAML text, one after the other ----
+ * ---- a YAML text as a tree ----
  *
  * All of libyaml is behind this. It hands out only what files by schema need:
  * anchors, aliases, tags, further documents and text that is not UTF-8 are
  * refused, each with the line and what would be right.
  */
 
-enum yaml_piece_kind {
-	PIECE_SCALAR,
-	PIECE_LIST,
-	PIECE_LIST_END,
-	PIECE_MAPPING,
-	PIECE_MAPPING_END,
-	PIECE_END, /* of the file */
+enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAPPING };
+
+struct node {
+	enum node_kind kind;
+	int line;	    /* from 1 */
+	const char *text;   /* of a scalar, without NULs inside */
+	bool is_quoted;	    /* "5" and not 5 */
+	bool is_null;	    /* nothing, ~ or null */
+	struct node *first; /* of a list; of a mapping a key, which its value follows */
+	struct node *next;
 };
 
-struct yaml_piece {
-	enum yaml_piece_kind kind;
-	int line;	  /* from 1 */
-	const char *text; /* of a scalar, without NULs inside; valid until the next call */
-	bool is_quoted;	  /* "5" and not 5 */
-	bool is_null;	  /* nothing, ~ or null */
-};
+#define DEPTH_MAX 64
 
 /* State of one reading. */
 struct reading {
 	yaml_parser_t parser;
-	yaml_event_t event; /* the text of the last piece lives in it */
+	yaml_event_t event;
 	const char *text;
 	size_t len;
 	const char *name;
-	int n_documents;
 	struct arena *arena;
 	struct buf *slips; /* NULL: nothing may slip */
 	struct err *err;
@@ -184,88 +180,89 @@ static int refuse_decorations(const struct reading *rd, int line, const unsigned
 	return 0;
 }
 
-static int scalar_piece(const struct reading *rd, int line, struct yaml_piece *ret)
+static int next_event(struct reading *rd)
 {
-	const char *text = (const char *)rd->event.data.scalar.value;
+	yaml_event_delete(&rd->event);
+	return yaml_parser_parse(&rd->parser, &rd->event) ? 0 : fail_in_parser(rd);
+}
+
+static int read_text(struct reading *rd, struct node *node)
+{
 	static const char *const null_words[] = { "", "~", "null", "Null", "NULL" };
-	bool is_plain = rd->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE, is_null = false;
+	const char *text = (const char *)rd->event.data.scalar.value;
+	bool is_plain = rd->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
 	if (strlen(text) != rd->event.data.scalar.length)
-		return fail_at(rd, line, "a NUL character (\\0) in a text; leave it out");
+		return fail_at(rd, node->line, "a NUL character (\\0) in a text; leave it out");
 	for (size_t i = 0; is_plain && i < ARRAY_SIZE(null_words); i++)
-		is_null |= strcmp(text, null_words[i]) == 0;
-	*ret = (struct yaml_piece){
-		.kind = PIECE_SCALAR,
-		.line = line,
-		.text = text,
-		.is_quoted = !is_plain,
-		.is_null = is_null,
-	};
-	return refuse_decorations(rd, line, rd->event.data.scalar.anchor,
+		node->is_null |= strcmp(text, null_words[i]) == 0;
+	node->is_quoted = !is_plain;
+	node->text = arena_strdup(rd->arena, text);
+	if (!node->text)
+		return fail_memory(rd);
+	return refuse_decorations(rd, node->line, rd->event.data.scalar.anchor,
 				  rd->event.data.scalar.tag);
 }
 
-/* 1: the event is no piece, go on. */
-static int piece_from_event(struct reading *rd, struct yaml_piece *ret)
+/* The node that begins with this event, with all that is in it. */
+static int read_node(struct reading *rd, int depth, struct node **ret)
 {
 	const yaml_event_t *ev = &rd->event;
-	int line = (int)ev->start_mark.line + 1;
+	int line = (int)ev->start_mark.line + 1, r = 0;
+	struct node *node = arena_alloc(rd->arena, sizeof(*node)), **end;
 	char quoted[UTF8_QUOTED_BYTES];
 
-	*ret = (struct yaml_piece){ .line = line };
-	switch (ev->type) {
-	case YAML_SCALAR_EVENT:
-		return scalar_piece(rd, line, ret);
-	case YAML_SEQUENCE_START_EVENT:
-		ret->kind = PIECE_LIST;
-		return refuse_decorations(rd, line, ev->data.sequence_start.anchor,
-					  ev->data.sequence_start.tag);
-	case YAML_SEQUENCE_END_EVENT:
-		ret->kind = PIECE_LIST_END;
-		return 0;
-	case YAML_MAPPING_START_EVENT:
-		ret->kind = PIECE_MAPPING;
-		return refuse_decorations(rd, line, ev->data.mapping_start.anchor,
-					  ev->data.mapping_start.tag);
-	case YAML_MAPPING_END_EVENT:
-		ret->kind = PIECE_MAPPING_END;
-		return 0;
-	case YAML_STREAM_END_EVENT:
-	case YAML_NO_EVENT: /* asked again behind the end */
-		ret->kind = PIECE_END;
-		return 0;
-	case YAML_ALIAS_EVENT:
+	if (!node)
+		return fail_memory(rd);
+	*node = (struct node){ .line = line };
+	*ret = node;
+	end = &node->first;
+	if (ev->type == YAML_SCALAR_EVENT)
+		return read_text(rd, node);
+	if (ev->type == YAML_ALIAS_EVENT)
 		return fail_at(rd, line, "the alias %s is not read; write the value out",
 			       utf8_quote((const char *)ev->data.alias.anchor, quoted));
-	case YAML_DOCUMENT_START_EVENT:
-		if (rd->n_documents++ > 0)
-			return fail_at(rd, line,
-				       "a second document ('---') begins; a file holds one");
-		return 1;
-	default:
-		return 1;
+	if (depth > DEPTH_MAX)
+		return fail_at(rd, line, "lists and mappings in more than %d others", DEPTH_MAX);
+	node->kind = ev->type == YAML_MAPPING_START_EVENT ? NODE_MAPPING : NODE_LIST;
+	r = node->kind == NODE_LIST ? refuse_decorations(rd, line, ev->data.sequence_start.anchor,
+							 ev->data.sequence_start.tag)
+				    : refuse_decorations(rd, line, ev->data.mapping_start.anchor,
+							 ev->data.mapping_start.tag);
+	while (r == 0 && (r = next_event(rd)) == 0 && ev->type != YAML_SEQUENCE_END_EVENT &&
+	       ev->type != YAML_MAPPING_END_EVENT) {
+		r = read_node(rd, depth + 1, end);
+		end = &(*end)->next;
 	}
+	return r;
 }
 
-static int next_piece(struct reading *rd, struct yaml_piece *ret)
+/* NULL: the file is empty. */
+static int read_tree(struct reading *rd, struct node **ret)
 {
-	int result;
+	int r;
 
-	do {
-		yaml_event_delete(&rd->event);
-		if (!yaml_parser_parse(&rd->parser, &rd->event))
-			return fail_in_parser(rd);
-		result = piece_from_event(rd, ret);
-	} while (result == 1);
-	return result;
+	*ret = NULL;
+	while ((r = next_event(rd)) == 0 && rd->event.type != YAML_STREAM_END_EVENT) {
+		if (rd->event.type == YAML_DOCUMENT_START_EVENT && *ret)
+			return fail_at(rd, (int)rd->event.start_mark.line + 1,
+				       "a second document ('---') begins; a file holds one");
+		if (rd->event.type == YAML_STREAM_START_EVENT ||
+		    rd->event.type == YAML_DOCUMENT_START_EVENT ||
+		    rd->event.type == YAML_DOCUMENT_END_EVENT)
+			continue;
+		r = read_node(rd, 0, ret);
+		if (r < 0)
+			return r;
+	}
+	return r;
 }
 
 /*
- * Reads the value that begins with piece p into what at points to, or fails with one sentence that
+ * Reads the value p into what at points to, or fails with one sentence that
  * describes the right value.
  */
-typedef int read_fn(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
-		    void *at);
+typedef int read_fn(struct reading *rd, const struct yaml_field *f, const struct node *p, void *at);
 
 /* How a kind is stored, described and read. */
 static const struct kind {
@@ -282,11 +279,11 @@ size_t yaml_value_bytes(enum yaml_kind kind)
 /* ---- messages ---- */
 
 /* "a list", "empty", "'many'" */
-static const char *show_piece(const struct yaml_piece *p, char shown[UTF8_QUOTED_BYTES])
+static const char *show_node(const struct node *p, char shown[UTF8_QUOTED_BYTES])
 {
-	if (p->kind == PIECE_LIST)
+	if (p->kind == NODE_LIST)
 		return "a list";
-	if (p->kind == PIECE_MAPPING)
+	if (p->kind == NODE_MAPPING)
 		return "a mapping";
 	if (p->is_null || p->text[0] == '\0')
 		return "empty";
@@ -347,23 +344,23 @@ void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 }
 
 /* "'retries' is 'many'; it must be a whole number from 0 to 100" */
-static int fail_value(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p)
+static int fail_value(struct reading *rd, const struct yaml_field *f, const struct node *p)
 {
 	CLEANUP(buf_release) struct buf expected = BUF_INIT;
 	char shown[UTF8_QUOTED_BYTES];
 
 	yaml_describe_field(&expected, f);
-	return fail_at(rd, p->line, "'%s' is %s; it must be %s", f->key, show_piece(p, shown),
+	return fail_at(rd, p->line, "'%s' is %s; it must be %s", f->key, show_node(p, shown),
 		       expected.data);
 }
 
 static int fail_no_mapping(const struct reading *rd, const struct yaml_schema *schema,
-			   const struct yaml_piece *p)
+			   const struct node *p)
 {
 	char shown[UTF8_QUOTED_BYTES];
 
 	return fail_at(rd, p->line, "the %s is %s; it must be a mapping of keys to values",
-		       schema->what, show_piece(p, shown));
+		       schema->what, show_node(p, shown));
 }
 
 /* "'name' is given again; keep this or line 3" */
@@ -377,28 +374,22 @@ static int fail_repeated(struct reading *rd, const char *key, int line, int firs
 
 /* ---- scalars ---- */
 
-static int read_string(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+static int read_string(struct reading *rd, const struct yaml_field *f, const struct node *p,
 		       void *at)
 {
-	bool is_none = p->kind == PIECE_SCALAR && (p->is_null || p->text[0] == '\0');
-	const char *copy = NULL;
+	bool is_none = p->kind == NODE_SCALAR && (p->is_null || p->text[0] == '\0');
 
-	if (p->kind != PIECE_SCALAR || (is_none && f->kind != YAML_STRING_OR_NONE))
+	if (p->kind != NODE_SCALAR || (is_none && f->kind != YAML_STRING_OR_NONE))
 		return fail_value(rd, f, p);
-	if (!is_none) {
-		copy = arena_strdup(rd->arena, p->text);
-		if (!copy)
-			return fail_memory(rd);
-	}
-	*(const char **)at = copy;
+	*(const char **)at = is_none ? NULL : p->text;
 	return 0;
 }
 
 /* Numbers, booleans, durations and choices. */
-static int read_scalar(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+static int read_scalar(struct reading *rd, const struct yaml_field *f, const struct node *p,
 		       void *at)
 {
-	const char *text = p->kind == PIECE_SCALAR ? p->text : "";
+	const char *text = p->kind == NODE_SCALAR ? p->text : "";
 	union {
 		int i;
 		uint64_t u;
@@ -443,7 +434,7 @@ static int read_scalar(struct reading *rd, const struct yaml_field *f, const str
 		return fail_value(rd, f, p);
 	if (p->is_quoted && !is_quotable) /* hard to see otherwise: it is a text */
 		return fail_at(rd, p->line, "'%s' is the text %s; write it without quotes", f->key,
-			       show_piece(p, shown));
+			       show_node(p, shown));
 	memcpy(at, &v, yaml_value_bytes(f->kind));
 	return 0;
 }
@@ -466,50 +457,31 @@ static int fail_too_many(struct reading *rd, const struct yaml_field *f, int lin
 		       YAML_MAX_ITEMS);
 }
 
-/* One text of a list. Empty ones are fine when they are quoted: an argument may be empty. */
-static int read_item(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
-		     struct buf *items, struct buf *lines)
-{
-	char text[UTF8_QUOTED_BYTES];
-	const char *copy;
-
-	if (p->kind != PIECE_SCALAR || p->is_null)
-		return fail_at(rd, p->line, "an entry of '%s' is %s; it must be a text%s", f->key,
-			       show_piece(p, text), p->is_null ? " (\"\" for an empty one)" : "");
-	copy = arena_strdup(rd->arena, p->text);
-	if (!copy)
-		return fail_memory(rd);
-	buf_add(items, &copy, sizeof(copy));
-	buf_add(lines, &p->line, sizeof(p->line));
-	return 0;
-}
-
 /* A list; or a single text, where the row allows that. */
-static int read_strings(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+static int read_strings(struct reading *rd, const struct yaml_field *f, const struct node *p,
 			void *at)
 {
 	CLEANUP(buf_release) struct buf items = BUF_INIT, lines = BUF_INIT;
-	struct yaml_strings list = { .is_list = p->kind == PIECE_LIST };
-	struct yaml_piece piece = *p;
+	struct yaml_strings list = { .is_list = p->kind == NODE_LIST };
+	char shown[UTF8_QUOTED_BYTES];
 	const char *end = NULL;
-	int r = 0;
 
-	if (!list.is_list && (f->kind == YAML_STRINGS || p->kind != PIECE_SCALAR || p->is_null ||
-			      p->text[0] == '\0'))
+	if (!list.is_list &&
+	    (f->kind == YAML_STRINGS || p->kind != NODE_SCALAR || p->is_null || p->text[0] == '\0'))
 		return fail_value(rd, f, p);
-	do {
-		if (list.is_list)
-			r = next_piece(rd, &piece);
-		if (r < 0)
-			return r;
-		if (piece.kind == PIECE_LIST_END)
-			break;
+	for (const struct node *item = list.is_list ? p->first : p; item;
+	     item = list.is_list ? item->next : NULL) {
 		if (list.n++ == YAML_MAX_ITEMS)
-			return fail_too_many(rd, f, piece.line);
-		r = read_item(rd, f, &piece, &items, &lines);
-		if (r < 0)
-			return r;
-	} while (list.is_list);
+			return fail_too_many(rd, f, item->line);
+		/* Empty ones are fine when they are quoted: an argument may be empty. */
+		if (item->kind != NODE_SCALAR || item->is_null)
+			return fail_at(rd, item->line,
+				       "an entry of '%s' is %s; it must be a text%s", f->key,
+				       show_node(item, shown),
+				       item->is_null ? " (\"\" for an empty one)" : "");
+		buf_add(&items, &item->text, sizeof(item->text));
+		buf_add(&lines, &item->line, sizeof(item->line));
+	}
 	buf_add(&items, &end, sizeof(end));
 	list.items = keep(rd, &items);
 	list.lines = keep(rd, &lines);
@@ -519,59 +491,37 @@ static int read_strings(struct reading *rd, const struct yaml_field *f, const st
 	return 0;
 }
 
-/* One key, copied because the next piece takes its place, and its value. */
-static int read_pair(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *key,
-		     const struct yaml_pair *earlier, size_t n, struct yaml_pair *ret)
-{
-	char name[UTF8_QUOTED_BYTES], text[UTF8_QUOTED_BYTES];
-	struct yaml_piece value;
-	int r;
-
-	if (key->kind != PIECE_SCALAR)
-		return fail_at(rd, key->line, "a key must be a text");
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(earlier[i].name, key->text) == 0)
-			return fail_repeated(rd, key->text, key->line, earlier[i].line);
-	ret->line = key->line;
-	ret->name = arena_strdup(rd->arena, key->text);
-	if (!ret->name)
-		return fail_memory(rd);
-	r = next_piece(rd, &value);
-	if (r < 0)
-		return r;
-	if (value.kind != PIECE_SCALAR || value.is_null)
-		return fail_at(rd, value.line, "%s of '%s' is %s; it must be a text%s",
-			       utf8_quote(ret->name, name), f->key, show_piece(&value, text),
-			       value.is_null ? " (\"\" for an empty one)" : "");
-	ret->value = arena_strdup(rd->arena, value.text);
-	return ret->value ? 0 : fail_memory(rd);
-}
-
-static int read_string_map(struct reading *rd, const struct yaml_field *f,
-			   const struct yaml_piece *p, void *at)
+static int read_string_map(struct reading *rd, const struct yaml_field *f, const struct node *p,
+			   void *at)
 {
 	CLEANUP(buf_release) struct buf pairs = BUF_INIT;
+	char name[UTF8_QUOTED_BYTES], text[UTF8_QUOTED_BYTES];
 	struct yaml_pairs map = { NULL, 0 };
-	int r;
 
-	if (p->kind != PIECE_MAPPING)
+	if (p->kind != NODE_MAPPING)
 		return fail_value(rd, f, p);
-	for (;; map.n++) {
-		struct yaml_pair pair;
-		struct yaml_piece key;
+	for (const struct node *key = p->first, *value; key; key = value->next, map.n++) {
+		const struct yaml_pair *earlier =
+			(const struct yaml_pair *)(const void *)pairs.data;
 
-		r = next_piece(rd, &key);
-		if (r < 0)
-			return r;
-		if (key.kind == PIECE_MAPPING_END)
-			break;
+		value = key->next;
 		if (map.n == YAML_MAX_ITEMS)
-			return fail_too_many(rd, f, key.line);
-		r = read_pair(rd, f, &key, (const struct yaml_pair *)(const void *)pairs.data,
-			      pairs.len / sizeof(pair), &pair);
-		if (r < 0)
-			return r;
-		buf_add(&pairs, &pair, sizeof(pair));
+			return fail_too_many(rd, f, key->line);
+		if (key->kind != NODE_SCALAR)
+			return fail_at(rd, key->line, "a key must be a text");
+		for (size_t i = 0; i < map.n; i++)
+			if (strcmp(earlier[i].name, key->text) == 0)
+				return fail_repeated(rd, key->text, key->line, earlier[i].line);
+		if (value->kind != NODE_SCALAR || value->is_null)
+			return fail_at(rd, value->line, "%s of '%s' is %s; it must be a text%s",
+				       utf8_quote(key->text, name), f->key, show_node(value, text),
+				       value->is_null ? " (\"\" for an empty one)" : "");
+		buf_add(&pairs,
+			&(struct yaml_pair){
+				.name = key->text, .value = value->text, .line = key->line },
+			sizeof(struct yaml_pair));
+		if (buf_error(&pairs) < 0)
+			return fail_memory(rd);
 	}
 	map.items = keep(rd, &pairs);
 	if (!map.items)
@@ -585,7 +535,7 @@ static int read_string_map(struct reading *rd, const struct yaml_field *f,
 #define KNOWN_BYTES 300 /* there is room for so much in a sentence */
 
 static int fail_unknown_key(struct reading *rd, const struct yaml_schema *schema,
-			    const struct yaml_piece *key)
+			    const struct node *key)
 {
 	CLEANUP(buf_release) struct buf known = BUF_INIT; /* "a, b, c", or "a, b and 17 more" */
 	struct suggest s = suggest_for(key->text);
@@ -605,37 +555,12 @@ static int fail_unknown_key(struct reading *rd, const struct yaml_schema *schema
 		       utf8_quote(key->text, shown), schema->what, known.data);
 }
 
-/* Skips a list or mapping that has begun, up to its end. */
-static int skip_rest(struct reading *rd, const struct yaml_piece *first)
+/* Reading failed with r: 1, and noted, if it may slip. */
+static int let_slip(struct reading *rd, bool is_allowed, int r)
 {
-	size_t depth = first->kind == PIECE_LIST || first->kind == PIECE_MAPPING;
-	struct yaml_piece p;
-
-	while (depth > 0) {
-		int r = next_piece(rd, &p);
-
-		if (r < 0)
-			return r;
-		if (p.kind == PIECE_LIST || p.kind == PIECE_MAPPING)
-			depth++;
-		else if (p.kind != PIECE_SCALAR)
-			depth--;
-	}
-	return 0;
-}
-
-/* Reading failed with r at the beginning of this value: 1, and noted, if it may slip. */
-static int let_slip(struct reading *rd, bool is_allowed, const struct yaml_piece *value, int r)
-{
-	struct err why;
-
 	if (r != -EINVAL || !rd->slips || !is_allowed)
 		return r;
-	why = *rd->err;
-	r = skip_rest(rd, value);
-	if (r < 0)
-		return r;
-	buf_printf(rd->slips, "%s", why.text);
+	buf_add_str(rd->slips, rd->err->text);
 	*rd->err = (struct err)ERR_INIT;
 	return 1;
 }
@@ -647,22 +572,18 @@ static bool may_slip(const struct yaml_schema *schema, const struct yaml_field *
 }
 
 static int read_field(struct reading *rd, const struct yaml_schema *schema,
-		      const struct yaml_field *f, char *ret)
+		      const struct yaml_field *f, const struct node *value, char *ret)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct yaml_piece value;
-	bool is_inside;
+	/* Which has slips of its own. */
+	bool is_inside = f->kind == YAML_MAPPING && value->kind == NODE_MAPPING;
 	struct json j;
 	int r;
 
-	r = next_piece(rd, &value);
-	if (r < 0)
-		return r;
 	if (f->line_offset)
-		*(int *)(void *)(ret + f->line_offset) = value.line;
-	is_inside = f->kind == YAML_MAPPING && value.kind == PIECE_MAPPING; /* which has its own */
-	r = kinds[f->kind].read(rd, f, &value, ret + f->offset);
-	r = let_slip(rd, may_slip(schema, f) && !is_inside, &value, r);
+		*(int *)(void *)(ret + f->line_offset) = value->line;
+	r = kinds[f->kind].read(rd, f, value, ret + f->offset);
+	r = let_slip(rd, may_slip(schema, f) && !is_inside, r);
 	if (r <= 0)
 		return r;
 	json_init(&j, &text);
@@ -674,19 +595,10 @@ static int read_field(struct reading *rd, const struct yaml_schema *schema,
 	return 0;
 }
 
-/* A key that is refused with r, and its value. */
+/* A key that is refused with r. */
 static int pass_over(struct reading *rd, bool is_allowed, int r)
 {
-	struct yaml_piece value;
-	struct err why;
-
-	if (!rd->slips || !is_allowed)
-		return r;
-	why = *rd->err;
-	if (next_piece(rd, &value) < 0)
-		return rd->err->code;
-	*rd->err = why;
-	r = let_slip(rd, is_allowed, &value, r);
+	r = let_slip(rd, is_allowed, r);
 	if (r > 0)
 		buf_printf(rd->slips, " (passed over)\n");
 	return r < 0 ? r : 0;
@@ -702,35 +614,31 @@ static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
 		*(int *)(void *)(ret + schema->line_offset) = line;
 }
 
-/* The mapping that began in line, up to its end. An empty file, or a key without a value, has no
- * keys. */
-static int read_mapping(struct reading *rd, const struct yaml_schema *schema, bool has_keys,
-			int line, char *ret)
+/* The mapping that began in line; NULL: an empty file, or a key without a value. */
+static int read_mapping(struct reading *rd, const struct yaml_schema *schema,
+			const struct node *mapping, int line, char *ret)
 {
 	int lines[YAML_MAX_FIELDS] = { 0 }; /* where each field was given; 0: it was not */
+	const struct node *value;
 
 	set_defaults(schema, line, ret);
-	while (has_keys) {
-		struct yaml_piece key;
+	for (const struct node *key = mapping ? mapping->first : NULL; key; key = value->next) {
 		size_t i = 0;
-		int r = next_piece(rd, &key);
+		int r;
 
-		if (r < 0)
-			return r;
-		if (key.kind == PIECE_MAPPING_END)
-			break;
-		if (key.kind != PIECE_SCALAR)
-			return fail_at(rd, key.line, "a key must be a text");
-		while (i < schema->n_fields && strcmp(schema->fields[i].key, key.text) != 0)
+		value = key->next;
+		if (key->kind != NODE_SCALAR)
+			return fail_at(rd, key->line, "a key must be a text");
+		while (i < schema->n_fields && strcmp(schema->fields[i].key, key->text) != 0)
 			i++;
 		if (i == schema->n_fields) {
-			r = pass_over(rd, schema->may_slip, fail_unknown_key(rd, schema, &key));
+			r = pass_over(rd, schema->may_slip, fail_unknown_key(rd, schema, key));
 		} else if (lines[i]) {
 			r = pass_over(rd, may_slip(schema, &schema->fields[i]),
-				      fail_repeated(rd, key.text, key.line, lines[i]));
+				      fail_repeated(rd, key->text, key->line, lines[i]));
 		} else {
-			lines[i] = key.line;
-			r = read_field(rd, schema, &schema->fields[i], ret);
+			lines[i] = key->line;
+			r = read_field(rd, schema, &schema->fields[i], value, ret);
 		}
 		if (r < 0)
 			return r;
@@ -744,39 +652,32 @@ static int read_mapping(struct reading *rd, const struct yaml_schema *schema, bo
 	return 0;
 }
 
-static int read_nested(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+static int read_nested(struct reading *rd, const struct yaml_field *f, const struct node *p,
 		       void *at)
 {
-	bool has_keys = p->kind == PIECE_MAPPING;
-
-	if (has_keys || p->is_null) /* "retention:", and the keys below it commented out */
-		return read_mapping(rd, f->item, has_keys, p->line, at);
+	if (p->kind == NODE_MAPPING || p->is_null) /* "retention:", and its keys commented out */
+		return read_mapping(rd, f->item, p, p->line, at);
 	return fail_value(rd, f, p);
 }
 
-static int read_mappings(struct reading *rd, const struct yaml_field *f, const struct yaml_piece *p,
+static int read_mappings(struct reading *rd, const struct yaml_field *f, const struct node *p,
 			 void *at)
 {
 	CLEANUP(buf_release) struct buf items = BUF_INIT;
 	struct yaml_items list = { NULL, 0 };
-	struct yaml_piece piece;
-	int r;
 
-	if (p->kind != PIECE_LIST)
+	if (p->kind != NODE_LIST)
 		return fail_value(rd, f, p);
-	for (;; list.n++) {
-		r = next_piece(rd, &piece);
-		if (r < 0)
-			return r;
-		if (piece.kind == PIECE_LIST_END)
-			break;
+	for (const struct node *item = p->first; item; item = item->next, list.n++) {
+		int r;
+
 		if (list.n == YAML_MAX_ITEMS)
-			return fail_too_many(rd, f, piece.line);
-		if (piece.kind != PIECE_MAPPING)
-			return fail_no_mapping(rd, f->item, &piece);
+			return fail_too_many(rd, f, item->line);
+		if (item->kind != NODE_MAPPING)
+			return fail_no_mapping(rd, f->item, item);
 		if (buf_reserve(&items, f->item->size) < 0)
 			return fail_memory(rd);
-		r = read_mapping(rd, f->item, true, piece.line, items.data + items.len);
+		r = read_mapping(rd, f->item, item, item->line, items.data + items.len);
 		if (r < 0)
 			return r;
 		items.len += f->item->size;
@@ -813,7 +714,7 @@ static int parse(const char *text, size_t len, const char *name, const struct ya
 {
 	CLEANUP(close_reading)
 	struct reading rd = { .name = name, .arena = arena, .slips = slips, .err = err };
-	struct yaml_piece p;
+	struct node *root;
 	int r;
 
 	if (len > YAML_MAX_BYTES)
@@ -834,17 +735,13 @@ static int parse(const char *text, size_t len, const char *name, const struct ya
 	if (r < 0)
 		return r;
 	set_defaults(schema, 1, ret); /* also where it fails before the first key */
-	r = next_piece(&rd, &p);
+	r = read_tree(&rd, &root);
 	if (r < 0)
 		return r;
-	if (p.kind == PIECE_MAPPING)
-		r = read_mapping(&rd, schema, true, p.line, ret);
-	else if (p.kind == PIECE_END || p.is_null)
-		r = read_mapping(&rd, schema, false, 1, ret);
-	else
-		r = fail_no_mapping(&rd, schema, &p);
-	/* A second document would come here. */
-	return r < 0 || p.kind == PIECE_END ? r : next_piece(&rd, &p);
+	if (root && root->kind != NODE_MAPPING && !root->is_null)
+		return fail_no_mapping(&rd, schema, root);
+	return read_mapping(&rd, schema, root, root && root->kind == NODE_MAPPING ? root->line : 1,
+			    ret);
 }
 
 int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
