@@ -1,5 +1,3 @@
-#include "daemon/service.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -340,8 +338,6 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = service_open_life(s, &service_life_ops, err);
 	if (r == 0)
-		r = service_open_phases(s, err);
-	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
 		r = check_files(s, err);
@@ -406,7 +402,6 @@ static void close_service(struct service *s)
 	learner_leave(s->learner);
 	aside_leave(s->aside);
 	aside_leave(s->starting.submitter);
-	service_close_phases(s);
 	if (s->watch && s->queue)
 		service_look(s); /* what has ended by now leaves the queue */
 	s->web = web_free(s->web);

@@ -19,7 +19,6 @@
 #include "daemon/signal_list.h"
 #include "daemon/learner.h"
 #include "daemon/queue/queue.h"
-#include "daemon/service.h"
 #include "daemon/watch.h"
 #include "daemon/notify.h"
 #include "detect/detect.h"
@@ -120,6 +119,13 @@ struct guests {
 	struct loop_timer *timer;   /* what they have sent is looked at; NULL: nothing was */
 	bool is_look_planned;	    /* by it */
 	uint64_t next_look_boot_ns; /* not before this */
+};
+
+/* Marks of phases (methods/service_phase.c). */
+struct service_phases {
+	uint64_t n_lost;     /* that never came, as their senders say, of all attempts */
+	uint64_t n_unplaced; /* from a process of no job that is known, of which nobody was told */
+	uint64_t retry_boot_ns; /* marks are logged until then; 0: they are stored */
 };
 
 /* The database, beside its handle. */
@@ -255,11 +261,11 @@ struct service {
 	struct life_state life;
 	struct signals_state signals;
 	struct syscalls_state syscalls;
-	struct phase_marks *phases; /* that wait to be written down */
-	struct attached *attached;  /* jobs that nobody runs */
-	uint64_t n_records_lost;    /* of those that are over */
-	struct guests guests;	    /* runners that send us their logs */
-	double interval_seconds;    /* in force: more than configured while ticks cost too much */
+	struct service_phases phases;
+	struct attached *attached; /* jobs that nobody runs */
+	uint64_t n_records_lost;   /* of those that are over */
+	struct guests guests;	   /* runners that send us their logs */
+	double interval_seconds;   /* in force: more than configured while ticks cost too much */
 	struct tick_stats stats;
 	struct service_database database;
 	struct service_own_log own;

@@ -45,23 +45,6 @@ rpc_method_fn method_daemon_config, method_daemon_events, method_daemon_status, 
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
 
-/* ---- service_phase.c: phases that wait to be written down, many at a time ---- */
-
-int service_open_phases(struct service *s, struct err *err);
-void service_close_phases(struct service *s); /* while the store is open */
-
-/* Those that wait, at once: somebody is about to read the record. */
-loop_fn service_write_marks;
-
-struct phase_marks {
-	struct loop_timer *timer;
-	struct waiting_mark *first, **end;
-	size_t n;
-	struct map lost;     /* attempt -> markers of it that were lost, and not written down yet */
-	uint64_t n_lost;     /* that never came, as their senders say, of all attempts */
-	uint64_t n_unplaced; /* from a process of no job that is known, of which nobody was told */
-	uint64_t since_boot_ns; /* the first one waits */
-};
 /* ---- service_view.c ---- */
 
 /* The last snapshot as JSON, for those who see all of it; made once for all of them. */

@@ -429,7 +429,6 @@ static void look_at_changes(struct service *s)
 {
 	service_drain_life(s);
 	service_look(s);
-	service_write_marks(s);
 	service_run_queue(s); /* where one has ended, another may begin */
 }
 

@@ -119,8 +119,8 @@ int method_daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_u64(j, "syscall_threads_lost", s->syscalls.lost.threads);
 	json_key_u64(j, "syscall_totals_lost", s->syscalls.n_totals_lost);
 	json_key_u64(j, "anomalies_lost", s->n_records_lost);
-	json_key_u64(j, "phase_markers_lost", s->phases->n_lost);
-	json_key_u64(j, "phase_markers_unplaced", s->phases->n_unplaced);
+	json_key_u64(j, "phase_markers_lost", s->phases.n_lost);
+	json_key_u64(j, "phase_markers_unplaced", s->phases.n_unplaced);
 	json_key_u64(j, "anomalies_left_out", detect_count_left_out(s->detect));
 	json_key_u64(j, "orphans", orphans_count(s->leftovers.orphans));
 	json_key_u64(j, "orphans_found", s->leftovers.n_found);
