@@ -235,11 +235,11 @@ static int on_end(void *ctx, const struct event_row *row)
 static int add_ends(struct pass *p, uint64_t since_wall_ns, uint64_t until_wall_ns)
 {
 	const struct event_filter filter = { .since_wall_ns = since_wall_ns,
-					     .until_wall_ns = until_wall_ns };
+					     .until_wall_ns = until_wall_ns,
+					     .attempt_id = p->attempt ? p->attempt->id : 0 };
 
 	return p->attempt && detect_active(p->d, 0)
-		       ? store_read_attempt_events(p->s->store, p->attempt->id, &filter, on_end, p,
-						   p->s->err)
+		       ? store_read_events(p->s->store, &filter, on_end, p, p->s->err)
 		       : 0;
 }
 

@@ -338,7 +338,7 @@ int cli_events(int argc, char **argv)
 		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
 	cli_warn_of_cut_events(store, &(struct event_filter){ args.filter.job_id,
 							      args.filter.since_wall_ns,
-							      args.filter.until_wall_ns });
+							      args.filter.until_wall_ns, 0 });
 	records = records_new(store, &args.filter);
 	r = records ? lister_open(&l, &err) : err_set(&err, -ENOMEM, "no memory left for events");
 	if (r == 0)

@@ -125,7 +125,7 @@ static int export_table(struct exporter *e, struct err *err)
 						   .until_wall_ns = a->until_wall_ns,
 						   .with_minutes = true,
 						   .with_attempts = true };
-	const struct event_filter events = { a->job_id, a->since_wall_ns, a->until_wall_ns };
+	const struct event_filter events = { a->job_id, a->since_wall_ns, a->until_wall_ns, 0 };
 
 	switch (a->table) {
 	case REPORT_SAMPLES:

@@ -61,14 +61,9 @@ static struct waiting *take_next(struct aside *a)
 
 /* ---- on the other thread ---- */
 
-static void close_store(struct store **store)
-{
-	*store = store_close(*store);
-}
-
 static void do_work(void *ctx)
 {
-	CLEANUP(close_store) struct store *store = NULL;
+	CLEANUP(store_closep) struct store *store = NULL;
 	struct aside *a = ctx;
 	const struct aside_task *task = &a->current->task;
 

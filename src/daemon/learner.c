@@ -68,14 +68,9 @@ bool learn_plan_note_end(struct learn_plan *p, bool has_failed, uint64_t now_ns)
 
 /* ---- on the other thread ---- */
 
-static void store_cleanup(struct store **store)
-{
-	*store = store_close(*store);
-}
-
 static void do_work(void *ctx)
 {
-	CLEANUP(store_cleanup) struct store *store = NULL;
+	CLEANUP(store_closep) struct store *store = NULL;
 	struct learner *l = ctx;
 	struct work *work = &l->work;
 	uint64_t oldest_ns = clock_wall_ns() - COMPAT_LOOKBACK_DAYS * UINT64_C(86400000000000);

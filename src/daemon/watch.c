@@ -21,6 +21,7 @@
 #include "daemon/process_handle.h"
 #include "model/record.h"
 #include "recorder/recorder.h"
+#include "store/store.h"
 
 /* Of one user whose logs are copies: whatever they have recorded, there is room for so much. */
 #define USER_MAX_SHEETS 16384
@@ -61,7 +62,6 @@ struct watch {
 	struct watch_ops ops;
 	void *ctx;
 	const char *db_path;
-	char boot_id[BOOT_ID_BYTES];
 	struct log_origin own; /* of a log of this boot */
 	int folder_fd;	       /* locked: nobody else removes logs; -1 */
 	struct log_folder folder;
@@ -89,8 +89,7 @@ struct watch *watch_new(const char *db_path, const struct watch_ops *ops, void *
 	w->ops = *ops;
 	w->ctx = ctx;
 	w->folder_fd = -1;
-	proc_boot_id(w->boot_id);
-	memcpy(own.boot_id, w->boot_id, sizeof(own.boot_id));
+	proc_boot_id(own.boot_id);
 	attempt_log_describe_origin(&own, &w->own);
 	return w;
 }
@@ -280,23 +279,6 @@ static void take_sheets(const struct reading *in, const struct sheet_record *she
 	}
 }
 
-/* Whose a copy is, and who runs it: by the kernel's word, whatever it says itself. */
-static void identify(struct attempt *a, const struct log_origin *o, const char *boot_id)
-{
-	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
-
-	a->uid = o->uid;
-	a->runner = (struct proc_key){ o->runner_pid, o->runner_start_ticks };
-	a->pid_ns = o->pid_ns;
-	a->attempt_num = o->attempt_num;
-	a->is_attached = false;
-	memcpy(a->boot_id, boot_id, sizeof(a->boot_id));
-	if (a->started_wall_ns < booted || a->started_wall_ns > now)
-		a->started_wall_ns = o->created_wall_ns;
-	if (!(a->interval_seconds >= 0 && a->interval_seconds < 86400))
-		a->interval_seconds = F64_UNKNOWN;
-}
-
 /* Takes over the attempt. */
 static int add_job(struct reading *in, struct attempt *a)
 {
@@ -362,7 +344,7 @@ static int take_begin(struct reading *in, const struct log_frame *frame)
 	if (r.error || !a.job_id || !job_id_is_valid(a.job_id))
 		return r.error == -ENOMEM ? -ENOMEM : 0;
 	if (is_copy)
-		identify(&a, in->origin, in->w->boot_id);
+		store_identify_copy(in->origin, &a);
 	if (job) {
 		job->a.last_completed_sheet = a.last_completed_sheet;
 		job->a.current_sheet = a.current_sheet;

@@ -374,7 +374,7 @@ static int on_event(void *ctx, const struct event_row *row)
 static int pass_events(struct records *t, uint64_t until_ns)
 {
 	const struct event_filter filter = { t->filter.job_id, t->next_event_ns,
-					     until_ns == UINT64_MAX ? 0 : until_ns };
+					     until_ns == UINT64_MAX ? 0 : until_ns, 0 };
 	int r = 0;
 
 	if (until_ns >= t->next_event_ns && t->next_event_ns < UINT64_MAX) {

@@ -12,13 +12,6 @@
  * read - what reading attempts knows and others need.
  */
 
-/*
- * The attempt's row that the query stands on, and whether it runs or was lost. Strings go into the
- * arena; a->arena stays empty.
- */
-struct query;
-int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err);
-
 /* When an attempt was last heard of: its last tick, its last sheet, or its start. */
 int attempt_read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
 			   struct err *err);
@@ -59,13 +52,6 @@ int attempt_write_end(struct store *store, const struct attempt *a, struct err *
 /*
  * running_totals - what the recorded ticks of an attempt tell about it.
  */
-
-/* How many processes of an attempt there are, and of how many of them no end has told. */
-struct process_count {
-	size_t n, n_unaccounted;
-};
-int running_totals_count(struct store *store, int64_t attempt_id, struct process_count *ret,
-			 struct err *err);
 
 /*
  * a->processes, n at most: those that an end has told of as it did, the others by their samples,

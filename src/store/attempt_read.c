@@ -65,8 +65,12 @@ int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct e
 	return r;
 }
 
-/* An attempt without an end runs as long as its runner lives, or its log may have the end. */
-int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err)
+/*
+ * The attempt's row that the query stands on. Strings go into the arena; a->arena stays empty. An
+ * attempt without an end runs as long as its runner lives, or its log may have the end.
+ */
+static int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena,
+			    struct err *err)
 {
 	struct store *store = q->store;
 	uint64_t last_sign_ns = 0;
@@ -380,13 +384,16 @@ static int read_sheets(struct store *store, struct attempt *a, struct err *err)
 
 static int read_processes(struct store *store, struct attempt *a, struct err *err)
 {
-	struct process_count count = { 0 };
-	int r = running_totals_count(store, a->id, &count, err);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	size_t n, n_unaccounted; /* no end has told of these */
+	int r = query_first(store, STATEMENT_COUNT_PROCESSES, &q, err, a->id);
 
-	if (r < 0)
+	if (r <= 0)
 		return r;
-	if (!u64_known(a->ended_wall_ns) || count.n_unaccounted > 0)
-		return running_totals_read(store, a, count.n, err);
+	n = (size_t)query_read_i64(&q);
+	n_unaccounted = (size_t)query_read_i64(&q);
+	if (!u64_known(a->ended_wall_ns) || n_unaccounted > 0)
+		return running_totals_read(store, a, n, err);
 	return read_array(store, &processes_array, a, err);
 }
 

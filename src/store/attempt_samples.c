@@ -164,19 +164,6 @@ static int read_records(struct store *store, struct attempt *a, const struct all
 	return r < 0 ? r : 0;
 }
 
-int running_totals_count(struct store *store, int64_t attempt_id, struct process_count *ret,
-			 struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_first(store, STATEMENT_COUNT_PROCESSES, &q, err, attempt_id);
-
-	if (r <= 0)
-		return r;
-	ret->n = (size_t)query_read_i64(&q);
-	ret->n_unaccounted = (size_t)query_read_i64(&q);
-	return 0;
-}
-
 int running_totals_read(struct store *store, struct attempt *a, size_t n, struct err *err)
 {
 	CLEANUP(all_totals_release) struct all_totals all = { .by_process = MAP_INIT };

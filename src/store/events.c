@@ -168,8 +168,8 @@ static int plan(struct store *store, int64_t attempt, const char *job_id, struct
 	return r;
 }
 
-static int tell_by_time(struct store *store, int64_t attempt, const struct event_filter *filter,
-			event_fn *fn, void *ctx, struct err *err)
+int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
+		      void *ctx, struct err *err)
 {
 	CLEANUP(course_release)
 	struct course course = {
@@ -177,22 +177,9 @@ static int tell_by_time(struct store *store, int64_t attempt, const struct event
 		.after_id = INT64_MAX,
 		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
 	};
-	int r = plan(store, attempt, filter->job_id, &course, err);
+	int r = plan(store, filter->attempt_id, filter->job_id, &course, err);
 
 	return r < 0 ? r : tell(store, &course, fn, ctx, err);
-}
-
-int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
-		      void *ctx, struct err *err)
-{
-	return tell_by_time(store, 0, filter, fn, ctx, err);
-}
-
-int store_read_attempt_events(struct store *store, int64_t attempt_id,
-			      const struct event_filter *filter, event_fn *fn, void *ctx,
-			      struct err *err)
-{
-	return attempt_id == 0 ? 0 : tell_by_time(store, attempt_id, filter, fn, ctx, err);
 }
 
 /* ---- orphans ---- */

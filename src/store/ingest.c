@@ -276,10 +276,8 @@ static void read_boot(const struct log_origin *o, char ret[BOOT_ID_BYTES])
 		 hex + 20);
 }
 
-/* Whose a copy is, who runs it and where: by the kernel's word, whatever it says itself. */
-static void identify(const struct sink *s, struct attempt *a)
+void store_identify_copy(const struct log_origin *o, struct attempt *a)
 {
-	const struct log_origin *o = &s->origin;
 	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
 	char host[256] = "";
 
@@ -316,7 +314,7 @@ static int take_begin(struct sink *s, const struct log_frame *frame, bool is_new
 	if (s->origin.is_copy) {
 		if (s->attempt.id && strcmp(a.job_id, s->attempt.job_id) != 0)
 			return DAMAGED;
-		identify(s, &a);
+		store_identify_copy(&s->origin, &a);
 		result = bound_sheets(s, &a);
 	}
 	a.id = s->attempt.id;

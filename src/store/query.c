@@ -240,7 +240,7 @@ static int32_t seal_up(int64_t key, const void *data, size_t len)
 	return (int32_t)(uint32_t)(hash ^ hash >> 32);
 }
 
-void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len)
+static void bind_blob(struct query *q, int64_t key, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
 	note(q, sqlite3_bind_int(q->stmt, ++q->next, seal_up(key, data, len)));
@@ -383,7 +383,7 @@ static int open_values(struct store *store, enum statement id, struct query *ret
 			note(ret, sqlite3_bind_blob64(ret->stmt, ++ret->next, v->data, v->len,
 						      SQLITE_STATIC));
 		else if (v->kind == VALUE_BLOB)
-			query_bind_blob(ret, v->number, v->data, v->len);
+			bind_blob(ret, v->number, v->data, v->len);
 		else
 			query_bind_columns(ret, v->columns, v->data);
 	}
@@ -431,6 +431,11 @@ int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct e
 
 	*ret = r > 0 ? query_read_i64(&q) : -1;
 	return r < 0 ? r : 0;
+}
+
+void statement_finalize(sqlite3_stmt **stmt)
+{
+	sqlite3_finalize(*stmt);
 }
 
 /* ---- meta ---- */

@@ -22,6 +22,9 @@ enum statement {
 /* Appends the statement as SQLite gets it. */
 void statement_write(enum statement id, struct buf *out);
 
+/* For CLEANUP(), of statements that are none of these. */
+void statement_finalize(sqlite3_stmt **stmt);
+
 /*
  * query - runs these statements, inside transactions.
  *
@@ -57,8 +60,6 @@ void query_close(struct query *q);
 void query_bind_i64(struct query *q, int64_t v);
 void query_bind_i64_if(struct query *q, bool is_known, int64_t v); /* else NULL */
 void query_bind_text(struct query *q, const char *s);		   /* NULL is NULL */
-/* And its seal behind it: a hash of the row's key and of the data. */
-void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
 
 /* 1: there is a row, to be read from its first column. 0: no more. */
@@ -128,6 +129,7 @@ struct query_value {
 	{                                                           \
 		.kind = VALUE_BYTES, .data = (data_), .len = (len_) \
 	}
+/* And its seal behind it: a hash of the row's key and of the data. */
 #define V_BLOB(key_, data_, len_)                                                    \
 	{                                                                            \
 		.kind = VALUE_BLOB, .number = (key_), .data = (data_), .len = (len_) \

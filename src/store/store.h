@@ -44,6 +44,7 @@ enum store_mode {
  */
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err);
 struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
+void store_closep(struct store **store);	/* for CLEANUP() */
 
 /*
  * Closing leaves a short log beside the database, as copying it costs more than a short run. After
@@ -104,6 +105,11 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 /* The other way: the log of an attempt, without job and number. -ENOENT: it has none. */
 int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
 		      struct stored_log *ret, struct err *err);
+
+/* Whose a copy (log_origin) is, who runs it and where: by the kernel's word, whatever its records
+ * say. */
+struct log_origin;
+void store_identify_copy(const struct log_origin *origin, struct attempt *a);
 
 /* How many logs beside the database cannot be read at all: they are left alone. */
 size_t store_count_unreadable_logs(const char *path);
@@ -246,6 +252,7 @@ struct event_filter {
 	const char *job_id; /* NULL: any */
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
+	int64_t attempt_id;	/* of store_read_events(): of this one alone; 0: of any */
 };
 
 /*
@@ -255,11 +262,6 @@ struct event_filter {
  */
 int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
 		      void *ctx, struct err *err);
-
-/* The same for those of one attempt, however many its job has; only the times are of the filter. */
-int store_read_attempt_events(struct store *store, int64_t attempt_id,
-			      const struct event_filter *filter, event_fn *fn, void *ctx,
-			      struct err *err);
 
 struct orphan_filter {
 	const char *boot_id; /* of this boot: the pids are none of another */

@@ -23,11 +23,6 @@
 #include "store/query.h"
 #include "store/store.h"
 
-static void finalize(sqlite3_stmt **stmt)
-{
-	sqlite3_finalize(*stmt);
-}
-
 #define MAX_NAMED 3 /* of the tables that are damaged */
 
 /*
@@ -40,7 +35,7 @@ static void write_damaged_tables(sqlite3 *db, struct buf *out)
 		"SELECT name, (SELECT integrity_check FROM"
 		" pragma_integrity_check(name) LIMIT 1) = 'ok' FROM sqlite_schema"
 		" WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
-	CLEANUP(finalize) sqlite3_stmt *list = NULL;
+	CLEANUP(statement_finalize) sqlite3_stmt *list = NULL;
 	CLEANUP(buf_release) struct buf names = BUF_INIT;
 	unsigned n = 0, n_damaged = 0;
 
@@ -100,7 +95,7 @@ static void limit_stop(struct limit *limit)
 /* Of "*** in database main ***\nTree 3 page 3: …" the line that says something is told. */
 static int check_pages(struct store *store, struct limit *limit, struct err *err)
 {
-	CLEANUP(finalize) sqlite3_stmt *stmt = NULL;
+	CLEANUP(statement_finalize) sqlite3_stmt *stmt = NULL;
 	CLEANUP(buf_release) struct buf parts = BUF_INIT;
 	const char *text, *line;
 
@@ -316,16 +311,11 @@ static int refuse_busy(const struct quarantine *a, pid_t pid, struct err *err)
 		a->from, owner);
 }
 
-static void close_store(struct store **store)
-{
-	*store = store_close(*store);
-}
-
 /* 0: it is damaged, and a case for this. What cannot be looked at store_open() tells better. */
 static int find_damaged(const char *path, bool all, struct quarantine *ret, struct stat *ret_st,
 			struct err *err)
 {
-	CLEANUP(close_store) struct store *store = NULL;
+	CLEANUP(store_closep) struct store *store = NULL;
 	int r;
 
 	*ret_st = (struct stat){ 0 };

@@ -53,9 +53,6 @@ bool lock_wait(struct store *store);
  * write-ahead log, or in a rollback journal where a log cannot be shared.
  */
 
-/* Whether several hosts may have what is at this path: a log is not for them then. */
-bool journal_is_shared(const char *path);
-
 /*
  * Whether all of a database is in its file, with nothing beside it that would have to be read
  * first, on a file system that nobody can write: not through another mount, nor from another host.

@@ -252,7 +252,8 @@ static const unsigned long shared_file_systems[] = {
 	0xbacbacbc, /* VMware's */
 };
 
-bool journal_is_shared(const char *path)
+/* Whether several hosts may have what is at this path: a log is not for them then. */
+static bool journal_is_shared(const char *path)
 {
 	struct statfs fs;
 

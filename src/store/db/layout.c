@@ -272,15 +272,10 @@ static void close_db(sqlite3 **db)
 	sqlite3_close(*db);
 }
 
-static void finalize(sqlite3_stmt **stmt)
-{
-	sqlite3_finalize(*stmt);
-}
-
 int layout_check_tables(struct store *store, struct err *err)
 {
 	CLEANUP(close_db) sqlite3 *model = NULL;
-	CLEANUP(finalize) sqlite3_stmt *parts = NULL, *find = NULL;
+	CLEANUP(statement_finalize) sqlite3_stmt *parts = NULL, *find = NULL;
 
 	if (sqlite3_open(":memory:", &model) != SQLITE_OK || !make_tables(model) ||
 	    sqlite3_prepare_v2(model, LIST_PARTS, -1, &parts, NULL) != SQLITE_OK)

@@ -176,11 +176,6 @@ int store_check_access(const char *path, struct err *err)
 
 /* ---- the handle ---- */
 
-static void close_handle(struct store **store)
-{
-	*store = store_close(*store);
-}
-
 /* NULL: no memory. */
 static struct store *handle_new(const char *path, unsigned timeout_ms, struct err *err)
 {
@@ -260,7 +255,7 @@ static int connect_to(struct store *store, int flags, const char *option, struct
 
 static int open_to_write(const char *path, unsigned timeout_ms, struct store **ret, struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = handle_new(path, timeout_ms, err);
+	CLEANUP(store_closep) struct store *store = handle_new(path, timeout_ms, err);
 	bool is_empty = false;
 	int r = store ? connect_to(store, SQLITE_OPEN_READWRITE, NULL, err) : -ENOMEM;
 
@@ -288,7 +283,7 @@ static int open_to_write(const char *path, unsigned timeout_ms, struct store **r
  */
 static int put_right(const char *path, unsigned timeout_ms, struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = NULL;
+	CLEANUP(store_closep) struct store *store = NULL;
 
 	return store_open_timeout(path, STORE_WRITE, timeout_ms, &store, err);
 }
@@ -362,7 +357,7 @@ static bool read_copy(struct store *store)
 /* By a handle that writes, which ingests when it is opened. */
 static int ingest_for_reader(struct store *store, unsigned timeout_ms)
 {
-	CLEANUP(close_handle) struct store *writer = NULL;
+	CLEANUP(store_closep) struct store *writer = NULL;
 	int r = store_open_timeout(store->path, STORE_WRITE,
 				   timeout_ms < INGEST_TIMEOUT_MS ? timeout_ms : INGEST_TIMEOUT_MS,
 				   &writer, NULL);
@@ -401,7 +396,7 @@ static const char *option_after(const char *path, int error)
 static int open_to_read(const char *path, bool as_is, unsigned timeout_ms, struct store **ret,
 			struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = handle_new(path, timeout_ms, err);
+	CLEANUP(store_closep) struct store *store = handle_new(path, timeout_ms, err);
 	const char *option;
 	bool is_empty = false;
 	int r = store ? connect_to(store, SQLITE_OPEN_READONLY, NULL, err) : -ENOMEM;
@@ -430,7 +425,7 @@ static int open_to_read(const char *path, bool as_is, unsigned timeout_ms, struc
 /* Recorders make no database: there are logs alone until somebody reads. */
 static int make_for_logs(const char *path, unsigned timeout_ms, struct store **ret, struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = NULL;
+	CLEANUP(store_closep) struct store *store = NULL;
 	int r = put_right(path, timeout_ms, err);
 
 	if (r == 0)
@@ -522,6 +517,11 @@ struct store *store_close(struct store *store)
 	free(store->path);
 	free(store);
 	return NULL;
+}
+
+void store_closep(struct store **store)
+{
+	*store = store_close(*store);
 }
 
 struct store_swept store_sweep(const char *path, uint64_t followed_wall_ns)
