@@ -5,6 +5,7 @@
 #include "base/unknown.h"
 #include "model/anomaly.h"
 #include "model/job.h"
+#include "model/run_record.h"
 #include "model/snapshot.h"
 
 static const struct column attempt_who_items[] = {
@@ -233,6 +234,91 @@ static const struct column moment_items[] = {
 	COLUMN_AS("description", episode_moment, text, COLUMN_CHARS),
 };
 const struct columns moment_columns = COLUMNS(moment_items);
+
+/* ---- what is learned from runs ---- */
+
+static const struct column run_items[] = {
+	COLUMN(run_record, sheet_num, COLUMN_INT),
+	COLUMN(run_record, is_whole, COLUMN_FLAG),
+	COLUMN_AS("class_exact", run_record, class.rungs[RUNG_EXACT], COLUMN_BITS),
+	COLUMN_AS("class_masked", run_record, class.rungs[RUNG_MASKED], COLUMN_BITS),
+	COLUMN_AS("class_program", run_record, class.rungs[RUNG_PROGRAM], COLUMN_BITS),
+	COLUMN_AS("class_command", run_record, class.command, COLUMN_BITS),
+	COLUMN_AS("label", run_record, class.label, COLUMN_TEXT),
+	COLUMN(run_record, started_wall_ns, COLUMN_U64),
+	COLUMN(run_record, ended_wall_ns, COLUMN_U64),
+	COLUMN(run_record, peak_rss_mb, COLUMN_F64),
+	COLUMN(run_record, max_process_rss_mb, COLUMN_F64),
+	COLUMN_AS("early_rss_5s_mb", run_record, early_rss_mb[0], COLUMN_F64),
+	COLUMN_AS("early_rss_15s_mb", run_record, early_rss_mb[1], COLUMN_F64),
+	COLUMN_AS("early_rss_60s_mb", run_record, early_rss_mb[2], COLUMN_F64),
+	COLUMN_AS("early_rss_300s_mb", run_record, early_rss_mb[3], COLUMN_F64),
+	COLUMN_AS("rss_slope_5s_mb_s", run_record, rss_slope_mb_s[0], COLUMN_F64),
+	COLUMN_AS("rss_slope_15s_mb_s", run_record, rss_slope_mb_s[1], COLUMN_F64),
+	COLUMN_AS("rss_slope_60s_mb_s", run_record, rss_slope_mb_s[2], COLUMN_F64),
+	COLUMN_AS("rss_slope_300s_mb_s", run_record, rss_slope_mb_s[3], COLUMN_F64),
+	COLUMN(run_record, cpu_seconds, COLUMN_F64),
+	COLUMN(run_record, wall_seconds, COLUMN_F64),
+	COLUMN(run_record, spawn_count, COLUMN_F64),
+	COLUMN(run_record, max_threads, COLUMN_F64),
+	COLUMN(run_record, max_fds, COLUMN_F64),
+	COLUMN(run_record, io_mb, COLUMN_F64),
+	COLUMN(run_record, major_faults, COLUMN_F64),
+	COLUMN(run_record, memory_stall_pct, COLUMN_F64),
+	COLUMN(run_record, io_stall_pct, COLUMN_F64),
+	COLUMN(run_record, cpu_stall_pct, COLUMN_F64),
+	COLUMN(run_record, gpu_memory_mb, COLUMN_F64),
+	COLUMN(run_record, gpu_utilization_pct, COLUMN_F64),
+	COLUMN(run_record, syscalls, COLUMN_TEXT),
+	COLUMN(run_record, time, COLUMN_TEXT),
+	COLUMN(run_record, anomalies, COLUMN_TEXT),
+};
+const struct columns run_columns = COLUMNS(run_items);
+_Static_assert(RUN_HORIZONS == 4, "each horizon has its columns");
+
+static const struct column pattern_items[] = {
+	COLUMN(pattern, type, COLUMN_TEXT),
+	COLUMN(pattern, name, COLUMN_TEXT),
+	COLUMN(pattern, tags, COLUMN_TEXT),
+	COLUMN(pattern, description, COLUMN_TEXT),
+	COLUMN(pattern, n_jobs, COLUMN_U64),
+	COLUMN(pattern, occurrences, COLUMN_BITS),
+	COLUMN(pattern, confidence, COLUMN_F64),
+	COLUMN(pattern, first_wall_ns, COLUMN_U64),
+	COLUMN(pattern, last_wall_ns, COLUMN_U64),
+	COLUMN(pattern, jobs, COLUMN_TEXT),
+	COLUMN(pattern, grade, COLUMN_TEXT),
+	COLUMN(pattern, label, COLUMN_TEXT),
+	COLUMN_AS("class_command", pattern, class_key, COLUMN_BITS),
+	COLUMN(pattern, feature, COLUMN_TEXT),
+	COLUMN(pattern, is_above, COLUMN_FLAG),
+	COLUMN(pattern, threshold, COLUMN_F64),
+	COLUMN(pattern, p, COLUMN_F64),
+	COLUMN(pattern, rate_in, COLUMN_F64),
+	COLUMN(pattern, rate_out, COLUMN_F64),
+	COLUMN(pattern, base_rate, COLUMN_F64),
+	COLUMN(pattern, frozen_wall_ns, COLUMN_U64),
+	COLUMN(pattern, n_later, COLUMN_U64),
+	COLUMN(pattern, n_later_failed, COLUMN_U64),
+	COLUMN(pattern, later_p, COLUMN_F64),
+	COLUMN(pattern, brier, COLUMN_F64),
+	COLUMN(pattern, brier_base, COLUMN_F64),
+	COLUMN(pattern, n_looks, COLUMN_BITS),
+	COLUMN(pattern, confirmed_wall_ns, COLUMN_U64),
+	COLUMN(pattern, lapsed_wall_ns, COLUMN_U64),
+	COLUMN(pattern, retired_wall_ns, COLUMN_U64),
+	COLUMN(pattern, retired_why, COLUMN_TEXT),
+};
+const struct columns pattern_columns = COLUMNS(pattern_items);
+
+static const struct column estimate_items[] = {
+	COLUMN(estimate, peak_rss_mb, COLUMN_F64),  COLUMN(estimate, peak_coverage, COLUMN_F64),
+	COLUMN(estimate, cpu_seconds, COLUMN_F64),  COLUMN(estimate, cpu_high_seconds, COLUMN_F64),
+	COLUMN(estimate, cpu_coverage, COLUMN_F64), COLUMN(estimate, wall_seconds, COLUMN_F64),
+	COLUMN(estimate, n_runs, COLUMN_U64),	    COLUMN(estimate, n_censored, COLUMN_U64),
+	COLUMN(estimate, n_left_out, COLUMN_U64),
+};
+const struct columns estimate_columns = COLUMNS(estimate_items);
 
 /* ---- what is not known yet ---- */
 

@@ -83,3 +83,8 @@ extern const struct columns sample_process_columns; /* struct proc_sample: what 
 						       process, not in words (words.h) */
 extern const struct columns episode_columns;	    /* struct episode; host and evidence are JSON */
 extern const struct columns moment_columns;	    /* struct episode_moment */
+
+/* What is learned from runs. */
+extern const struct columns run_columns;      /* struct run_record */
+extern const struct columns pattern_columns;  /* struct pattern */
+extern const struct columns estimate_columns; /* struct estimate */

@@ -8,33 +8,14 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
+#include "model/columns.h"
 
 const double run_horizons[RUN_HORIZONS] = { 5, 15, 60, 300 };
 
 void run_record_init(struct run_record *run)
 {
-	const double unknown = F64_UNKNOWN;
-
-	*run = (struct run_record){
-		.started_wall_ns = U64_UNKNOWN,
-		.ended_wall_ns = U64_UNKNOWN,
-		.peak_rss_mb = unknown,
-		.max_process_rss_mb = unknown,
-		.cpu_seconds = unknown,
-		.wall_seconds = unknown,
-		.spawn_count = unknown,
-		.max_threads = unknown,
-		.max_fds = unknown,
-		.io_mb = unknown,
-		.major_faults = unknown,
-		.memory_stall_pct = unknown,
-		.io_stall_pct = unknown,
-		.cpu_stall_pct = unknown,
-		.gpu_memory_mb = unknown,
-		.gpu_utilization_pct = unknown,
-	};
-	for (size_t i = 0; i < RUN_HORIZONS; i++)
-		run->early_rss_mb[i] = run->rss_slope_mb_s[i] = unknown;
+	*run = (struct run_record){ 0 };
+	columns_clear(&run_columns, run);
 }
 
 bool run_has_failed(const struct run_record *run)
@@ -159,37 +140,16 @@ void run_list_release(struct run_list *list)
 
 void estimate_init(struct estimate *e)
 {
-	*e = (struct estimate){
-		.peak_rss_mb = F64_UNKNOWN,
-		.peak_coverage = F64_UNKNOWN,
-		.looser_rss_mb = F64_UNKNOWN,
-		.looser_coverage = F64_UNKNOWN,
-		.cpu_seconds = F64_UNKNOWN,
-		.cpu_high_seconds = F64_UNKNOWN,
-		.cpu_coverage = F64_UNKNOWN,
-		.wall_seconds = F64_UNKNOWN,
-	};
+	*e = (struct estimate){ .looser_rss_mb = F64_UNKNOWN, .looser_coverage = F64_UNKNOWN };
+	columns_clear(&estimate_columns, e);
+	e->n_runs = e->n_censored = e->n_left_out = 0;
 }
 
 void pattern_init(struct pattern *p)
 {
-	*p = (struct pattern){
-		.confidence = F64_UNKNOWN,
-		.first_wall_ns = U64_UNKNOWN,
-		.last_wall_ns = U64_UNKNOWN,
-		.threshold = F64_UNKNOWN,
-		.p = F64_UNKNOWN,
-		.rate_in = F64_UNKNOWN,
-		.rate_out = F64_UNKNOWN,
-		.base_rate = F64_UNKNOWN,
-		.frozen_wall_ns = U64_UNKNOWN,
-		.later_p = F64_UNKNOWN,
-		.brier = F64_UNKNOWN,
-		.brier_base = F64_UNKNOWN,
-		.confirmed_wall_ns = U64_UNKNOWN,
-		.lapsed_wall_ns = U64_UNKNOWN,
-		.retired_wall_ns = U64_UNKNOWN,
-	};
+	*p = (struct pattern){ 0 };
+	columns_clear(&pattern_columns, p);
+	p->n_jobs = p->n_later = p->n_later_failed = 0;
 }
 
 struct pattern *pattern_list_add(struct pattern_list *list)

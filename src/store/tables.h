@@ -23,10 +23,7 @@ extern const struct columns sample_shared_columns;
 extern const struct columns image_columns; /* what an image says of it instead */
 
 /* What is learned from runs. */
-extern const struct columns run_owner_columns; /* struct run_record: whose it is; only read */
-extern const struct columns run_columns;       /* the rest of it */
-extern const struct columns pattern_columns;   /* struct pattern */
-extern const struct columns estimate_columns;  /* struct estimate */
+extern const struct columns run_owner_columns; /* struct run_record: whose it is, beside run_columns; only read */
 extern const struct columns score_columns;     /* struct estimate_score */
 
 /* ---- statements ---- */
