@@ -23,8 +23,9 @@ extern const struct columns sample_shared_columns;
 extern const struct columns image_columns; /* what an image says of it instead */
 
 /* What is learned from runs. */
-extern const struct columns run_owner_columns; /* struct run_record: whose it is, beside run_columns; only read */
-extern const struct columns score_columns;     /* struct estimate_score */
+extern const struct columns
+	run_owner_columns; /* struct run_record: whose it is, beside run_columns; only read */
+extern const struct columns score_columns; /* struct estimate_score */
 
 /* ---- statements ---- */
 

@@ -19,50 +19,65 @@ struct place {
 	int64_t last_fold; /* of the recorder of a tail: folds behind it are made of the tail */
 };
 
-struct tick_iter {
-	struct store *store;
-	struct fold_filter filter;
-	struct process_set wanted;
-	pid_t pid;
-	bool newest_first;
-	bool beside_minutes;  /* what has become minutes since is told by those */
-	struct place *places; /* in the order in which they may have the next tick */
-	size_t n_places, cap, next_place;
-	struct open_fold *open; /* those that have a tick to tell, in no order */
-	struct open_fold *current;
+/* A part of the time: an hour of which there are minutes, or what lies between such hours. */
+struct period {
+	uint64_t first_ns, last_ns;
+	bool has_minutes;
 };
 
-static void tick_iter_close(struct tick_iter **iter)
+struct timeline {
+	struct store *store;
+	struct timeline_filter filter; /* of the period */
+	char *job_id;
+	uint64_t since_ns, until_ns; /* of all */
+	uint64_t first_ns, last_ns;  /* what is left, behind the period */
+	bool is_over;		     /* nothing is */
+	uint64_t width;		     /* of periods with minutes, at most, in minutes */
+
+	/* The ticks of the period: */
+	struct fold_filter ticks;
+	struct process_set wanted;
+	struct place *places; /* in the order in which they may have the next one */
+	size_t n_places, cap, next_place;
+	struct open_fold *open;	   /* those that have one to tell, in no order */
+	struct open_fold *current; /* NULL: none */
+	bool has_tick;		   /* it is not told yet */
+
+	struct minute_window *window; /* NULL: no minutes are wanted */
+	struct minute_rows minute;    /* the next one; n is 0 if there is none in the period */
+	bool is_at_minute;	      /* it is where we are */
+	struct fold_tick told;	      /* where we were last (id 0: a minute)… */
+	bool has_told;		      /* …if we were anywhere */
+};
+
+static void drop_ticks(struct timeline *t)
 {
-	if (!*iter)
-		return;
-	for (struct open_fold *fold = (*iter)->open, *next; fold; fold = next) {
+	for (struct open_fold *fold = t->open, *next; fold; fold = next) {
 		next = fold->next;
 		open_fold_free(fold);
 	}
-	process_set_release(&(*iter)->wanted);
-	free((*iter)->places);
-	free(*iter);
-	*iter = NULL;
+	t->open = t->current = NULL;
+	t->has_tick = false;
+	t->n_places = t->next_place = 0;
 }
 
 /* ---- what there is ---- */
 
-static int list_places(struct tick_iter *w, bool is_tail, struct err *err)
+static int list_places(struct timeline *t, bool is_tail, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q, err,
-			  query_as_i64(w->filter.since_wall_ns),
-			  query_as_i64(w->filter.until_wall_ns), w->wanted.job, w->pid);
+	int r = query_ask(t->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q, err,
+			  query_as_i64(t->ticks.since_wall_ns),
+			  query_as_i64(t->ticks.until_wall_ns), t->wanted.job, t->filter.pid);
 
 	if (r < 0)
 		return r;
 	while ((r = query_step(&q, err)) > 0) {
 		struct place *place;
 
-		if (ARRAY_RESERVE(w->places, w->cap, w->n_places + 1) < 0)
-			return store_no_memory(w->store, err);
-		place = &w->places[w->n_places++];
+		if (ARRAY_RESERVE(t->places, t->cap, t->n_places + 1) < 0)
+			return store_no_memory(t->store, err);
+		place = &t->places[t->n_places++];
 		*place = (struct place){ .is_tail = is_tail, .id = query_read_i64(&q) };
 		place->first_ns = (uint64_t)query_read_i64(&q);
 		place->last_ns = (uint64_t)query_read_i64(&q);
@@ -91,188 +106,141 @@ static int compare_places_newest_first(const void *a, const void *b)
 	return compare_places(b, a);
 }
 
-/* ---- opening ---- */
-
-static int tick_iter_open(struct store *store, const struct timeline_filter *filter,
-			  bool beside_minutes, struct tick_iter **ret, struct err *err)
+/* The places of the period. */
+static int plan_ticks(struct timeline *t, const struct period *p, struct err *err)
 {
-	CLEANUP(tick_iter_close) struct tick_iter *w = calloc(1, sizeof(*w));
-	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
 
-	if (!w)
-		return store_no_memory(store, err);
-	w->store = store;
-	w->pid = filter->pid;
-	w->newest_first = filter->newest_first;
-	w->beside_minutes = beside_minutes;
-	w->filter = (struct fold_filter){
-		.wanted = &w->wanted,
-		.since_wall_ns = filter->since_wall_ns,
-		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
-		.from = filter->from,
-		.heads_only = filter->heads_only,
-		.n_words = filter->n_words,
-	};
-	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	t->ticks.since_wall_ns = p->first_ns;
+	t->ticks.until_wall_ns = p->last_ns;
+	r = list_places(t, false, err);
 	if (r == 0)
-		r = process_set_find(&w->wanted, store, filter->job_id, filter->pid, err);
-	if (r == 0)
-		r = query_read_number(store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
-	if (filter->last_id)
-		w->filter.last_id = filter->last_id;
-	if (r >= 0)
-		r = list_places(w, false, err);
-	if (r == 0)
-		r = list_places(w, true, err);
-	if (r < 0)
-		return r;
-	if (w->n_places > 0)
-		qsort(w->places, w->n_places, sizeof(*w->places),
-		      w->newest_first ? compare_places_newest_first : compare_places);
-	*ret = TAKE_PTR(w);
-	return 0;
+		r = list_places(t, true, err);
+	if (r == 0 && t->n_places > 0)
+		qsort(t->places, t->n_places, sizeof(*t->places),
+		      t->filter.newest_first ? compare_places_newest_first : compare_places);
+	return r;
 }
 
 /* What was opened is in order from now on. */
-static void add_open(struct tick_iter *w, struct open_fold *fold)
+static void add_open(struct timeline *t, struct open_fold *fold)
 {
 	while (fold) {
 		struct open_fold *next = fold->next;
 
-		for (unsigned i = 0, k = fold->n_ticks; w->newest_first && i + 1 < k; i++) {
+		for (unsigned i = 0, k = fold->n_ticks; t->filter.newest_first && i + 1 < k; i++) {
 			struct fold_tick tick = fold->ticks[i];
 
 			fold->ticks[i] = fold->ticks[--k];
 			fold->ticks[k] = tick;
 		}
-		fold->next = w->open;
-		w->open = fold;
+		fold->next = t->open;
+		t->open = fold;
 		fold = next;
 	}
 }
 
-static int open_fold_at(struct tick_iter *w, int64_t id, struct err *err)
+static int open_fold_at(struct timeline *t, int64_t id, struct err *err)
 {
 	struct open_fold *fold = NULL;
-	int r = open_fold_read(w->store, id, &w->filter, &fold, err);
+	int r = open_fold_read(t->store, id, &t->ticks, &fold, err);
 
-	add_open(w, fold);
+	add_open(t, fold);
 	if (r == -ENOENT) /* what it had is in minutes by now */
-		r = w->beside_minutes ? -ESTALE : 0;
+		r = t->window ? -ESTALE : 0;
 	return r;
 }
 
-static int open_place(struct tick_iter *w, const struct place *place, struct err *err)
+static int open_place(struct timeline *t, const struct place *place, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct open_fold *pending = NULL;
 	int r;
 
-	if (place->last_ns < w->filter.from.wall_ns)
+	if (place->last_ns < t->ticks.from.wall_ns)
 		return 0;
-	r = txn_begin(w->store, STATEMENT_BEGIN_READ, &txn, err);
+	r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 	if (r < 0)
 		return r;
 	if (!place->is_tail)
-		return open_fold_at(w, place->id, err);
-	r = query_ask(w->store, STATEMENT_WALK_NEW_FOLDS, &q, err, place->id, place->last_fold);
+		return open_fold_at(t, place->id, err);
+	r = query_ask(t->store, STATEMENT_WALK_NEW_FOLDS, &q, err, place->id, place->last_fold);
 	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = open_fold_at(w, query_read_i64(&q), err);
+		r = open_fold_at(t, query_read_i64(&q), err);
 	if (r == 0)
-		r = open_fold_read_pending(w->store, place->id, &w->filter, &pending, err);
-	add_open(w, pending);
+		r = open_fold_read_pending(t->store, place->id, &t->ticks, &pending, err);
+	add_open(t, pending);
 	return r;
 }
 
 /* The tick that was told is behind us; a fold without another one is closed. */
-static void leave_tick(struct tick_iter *w)
+static void leave_tick(struct timeline *t)
 {
-	struct open_fold **fold = &w->open;
+	struct open_fold **fold = &t->open;
 
-	if (!w->current || ++w->current->current < w->current->n_ticks) {
-		w->current = NULL;
+	if (!t->current || ++t->current->current < t->current->n_ticks) {
+		t->current = NULL;
 		return;
 	}
-	while (*fold != w->current)
+	while (*fold != t->current)
 		fold = &(*fold)->next;
-	*fold = w->current->next;
-	open_fold_free(w->current);
-	w->current = NULL;
+	*fold = t->current->next;
+	open_fold_free(t->current);
+	t->current = NULL;
 }
 
-static struct open_fold *find_first(const struct tick_iter *w)
+static struct open_fold *find_first(const struct timeline *t)
 {
 	struct open_fold *first = NULL;
 
-	for (struct open_fold *fold = w->open; fold; fold = fold->next) {
+	for (struct open_fold *fold = t->open; fold; fold = fold->next) {
 		const struct fold_tick *tick = open_fold_tick(fold);
 
-		if (!first || (w->newest_first ? fold_tick_is_before(open_fold_tick(first), tick)
-					       : fold_tick_is_before(tick, open_fold_tick(first))))
+		if (!first ||
+		    (t->filter.newest_first ? fold_tick_is_before(open_fold_tick(first), tick)
+					    : fold_tick_is_before(tick, open_fold_tick(first))))
 			first = fold;
 	}
 	return first;
 }
 
 /*
- * 1: the iterator stands at the next tick. 0: no more. -ESTALE, beside minutes, and err is not set:
- * what comes next has become minutes since the iterator was opened.
+ * 1: the next tick is the current one. 0: no more. -ESTALE, beside minutes, and err is not set:
+ * what comes next has become minutes since it was planned.
  */
-static int tick_iter_next(struct tick_iter *w, struct err *err)
+static int next_tick(struct timeline *t, struct err *err)
 {
 	struct open_fold *first;
 
-	leave_tick(w);
-	first = find_first(w);
-	while (w->next_place < w->n_places) {
-		const struct place *place = &w->places[w->next_place];
+	leave_tick(t);
+	first = find_first(t);
+	while (t->next_place < t->n_places) {
+		const struct place *place = &t->places[t->next_place];
 		int r;
 
 		/* It has no tick that comes before the first of those that are open. */
-		if (first && (w->newest_first ? place->last_ns < open_fold_tick(first)->wall_ns
-					      : place->first_ns > open_fold_tick(first)->wall_ns))
+		if (first &&
+		    (t->filter.newest_first ? place->last_ns < open_fold_tick(first)->wall_ns
+					    : place->first_ns > open_fold_tick(first)->wall_ns))
 			break;
-		w->next_place++;
-		r = open_place(w, place, err);
+		t->next_place++;
+		r = open_place(t, place, err);
 		if (r < 0)
 			return r;
-		first = find_first(w);
+		first = find_first(t);
 	}
-	w->current = first;
+	t->current = first;
 	return first ? 1 : 0;
 }
-
-/* A part of the time: an hour of which there are minutes, or what lies between such hours. */
-struct period {
-	uint64_t first_ns, last_ns;
-	bool has_minutes;
-};
-
-struct timeline {
-	struct store *store;
-	struct timeline_filter filter; /* of the period */
-	char *job_id;
-	uint64_t since_ns, until_ns; /* of all */
-	uint64_t first_ns, last_ns;  /* what is left, behind the period */
-	bool is_over;		     /* nothing is */
-	uint64_t width;		     /* of periods with minutes, at most, in minutes */
-
-	struct tick_iter *iter;
-	bool has_tick;		      /* the iterator stands at one that is not told yet */
-	struct minute_window *window; /* NULL: no minutes are wanted */
-	struct minute_rows minute;    /* the next one; n is 0 if there is none in the period */
-	bool is_at_minute;	      /* it is where we are */
-	struct fold_tick told;	      /* where we were last (id 0: a minute)… */
-	bool has_told;		      /* …if we were anywhere */
-};
 
 void timeline_close(struct timeline **t)
 {
 	if (!*t)
 		return;
-	tick_iter_close(&(*t)->iter);
+	drop_ticks(*t);
+	free((*t)->places);
+	process_set_release(&(*t)->wanted);
 	minute_window_free(&(*t)->window);
 	free((*t)->job_id);
 	free(*t);
@@ -283,7 +251,8 @@ int timeline_open(struct store *store, const struct timeline_filter *filter, boo
 		  struct timeline **ret, struct err *err)
 {
 	CLEANUP(timeline_close) struct timeline *t = calloc(1, sizeof(*t));
-	int r = 0;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r;
 
 	if (!t || (filter->job_id && !(t->job_id = strdup(filter->job_id))))
 		return store_no_memory(store, err);
@@ -298,7 +267,21 @@ int timeline_open(struct store *store, const struct timeline_filter *filter, boo
 		t->last_ns = u64_add(t->last_ns, MINUTE_NS - 1 - t->last_ns % MINUTE_NS);
 	}
 	t->width = ROLLUP_MINUTES;
-	if (with_minutes)
+	t->ticks = (struct fold_filter){
+		.wanted = &t->wanted,
+		.from = filter->from,
+		.last_id = filter->last_id,
+		.heads_only = filter->heads_only,
+		.n_words = filter->n_words,
+	};
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0 && !filter->minutes_only)
+		r = process_set_find(&t->wanted, store, filter->job_id, filter->pid, err);
+	if (r == 0 && !filter->last_id)
+		r = query_read_number(store, STATEMENT_LAST_TICK, 0, &t->ticks.last_id, err);
+	if (r >= 0)
+		r = 0;
+	if (r == 0 && with_minutes)
 		r = minute_window_new(store, filter->job_id, filter->pid, !filter->minutes_only,
 				      &t->window, err);
 	if (r == 0)
@@ -403,12 +386,8 @@ static int open_period(struct timeline *t, struct period *p, struct err *err)
 		r = read_minutes(t, p, err);
 	if (r < 0)
 		return r;
-	tick_iter_close(&t->iter);
-	t->filter.since_wall_ns = p->first_ns;
-	t->filter.until_wall_ns = p->last_ns;
-	if (t->filter.minutes_only)
-		return 0;
-	return tick_iter_open(t->store, &t->filter, t->window != NULL, &t->iter, err);
+	drop_ticks(t);
+	return t->filter.minutes_only ? 0 : plan_ticks(t, p, err);
 }
 
 /* 1: there is another period. */
@@ -438,13 +417,13 @@ static int go_on(struct timeline *t, struct err *err)
 
 /* ---- moments ---- */
 
-/* A tick that the iterator stands at, in has_tick. */
+/* The next tick, in has_tick. */
 static int find_tick(struct timeline *t, struct err *err)
 {
 	int r = 0;
 
-	while (!t->has_tick && t->iter && (r = tick_iter_next(t->iter, err)) > 0) {
-		const struct fold_tick *tick = open_fold_tick(t->iter->current);
+	while (!t->has_tick && (r = next_tick(t, err)) > 0) {
+		const struct fold_tick *tick = open_fold_tick(t->current);
 
 		/* Several recorders may have a tick of the same time: what is planned anew begins
 		 * with that. */
@@ -453,7 +432,7 @@ static int find_tick(struct timeline *t, struct err *err)
 			(t->filter.newest_first ? tick->id < t->told.id : tick->id > t->told.id);
 	}
 	if (r == -ESTALE) { /* what was planned is not there any more: it is planned anew */
-		tick_iter_close(&t->iter);
+		drop_ticks(t);
 		t->minute.n = 0;
 		t->is_over = false;
 		if (t->filter.newest_first)
@@ -482,14 +461,14 @@ int timeline_next(struct timeline *t, struct err *err)
 		/* Of the same time a minute comes before a tick, and against the order of time
 		 * after it. */
 		minute_ns = t->minute.minute * MINUTE_NS;
-		tick_ns = t->has_tick ? open_fold_tick(t->iter->current)->wall_ns : 0;
+		tick_ns = t->has_tick ? open_fold_tick(t->current)->wall_ns : 0;
 		t->is_at_minute = t->minute.n > 0 &&
 				  (!t->has_tick || (t->filter.newest_first ? minute_ns > tick_ns
 									   : minute_ns <= tick_ns));
 		if (t->has_tick || t->is_at_minute) {
 			t->told = (struct fold_tick){ .wall_ns = t->minute.minute * MINUTE_NS };
 			if (!t->is_at_minute)
-				t->told = *open_fold_tick(t->iter->current);
+				t->told = *open_fold_tick(t->current);
 			t->has_told = true;
 			return 1;
 		}
@@ -500,7 +479,7 @@ int timeline_next(struct timeline *t, struct err *err)
 
 const struct open_fold *timeline_fold(const struct timeline *t)
 {
-	return t->is_at_minute ? NULL : t->iter->current;
+	return t->is_at_minute ? NULL : t->current;
 }
 
 struct minute_rows timeline_minute(const struct timeline *t)
@@ -665,7 +644,7 @@ static int limit_to_newest(struct store *store, struct timeline_filter *filter, 
 	heads.newest_first = heads.heads_only = true;
 	r = timeline_open(store, &heads, false, &t, err);
 	while (r == 0 && i < n && (r = timeline_next(t, err)) > 0) {
-		filter->last_id = t->iter->filter.last_id;
+		filter->last_id = t->ticks.last_id;
 		if (++i == n)
 			filter->from = *open_fold_tick(timeline_fold(t));
 		r = 0;
