@@ -137,6 +137,44 @@ static __always_inline bool is_compat_call(const struct pt_regs *regs)
 #endif
 }
 
+/*
+ * The call that a thread waits in, by the registers that it called with, and its first arguments.
+ * Negative: in none, as in a page fault.
+ */
+static __always_inline int waiting_call(struct task_struct *t, __u64 args[4])
+{
+	const struct pt_regs *regs = (void *)bpf_task_pt_regs(t);
+
+#if defined(__TARGET_ARCH_x86)
+	args[0] = regs->di;
+	args[1] = regs->si;
+	args[2] = regs->dx;
+	args[3] = regs->r10;
+	return (int)regs->orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	args[0] = regs->regs[0]; /* once the call returns it is the result */
+	args[1] = regs->regs[1];
+	args[2] = regs->regs[2];
+	args[3] = regs->regs[3];
+	return regs->syscallno;
+#else
+	return -1;
+#endif
+}
+
+/* Whether it goes by the 32-bit table, of any thread. */
+static __always_inline bool is_compat_thread(struct task_struct *t)
+{
+#if defined(__TARGET_ARCH_x86)
+	return bpf_core_field_exists(t->thread_info.status) &&
+	       t->thread_info.status & KERNEL_TS_COMPAT;
+#elif defined(__TARGET_ARCH_arm64)
+	return is_compat_call((void *)bpf_task_pt_regs(t));
+#else
+	return false;
+#endif
+}
+
 /* Whether that call is the way out of a signal's handler, of which tables of 32 bits have two. */
 static __always_inline bool is_sigreturn(__u32 nr, bool is_compat)
 {

@@ -60,7 +60,10 @@ enum {
 
 #define PF_KTHREAD 0x00200000
 #define KERNEL_TASK_RUNNING 0
-#define KERNEL_PF_FORKNOEXEC 0x40 /* of a task: it has executed no program yet */
+#define KERNEL_TASK_UNINTERRUPTIBLE 0x2
+#define KERNEL_TASK_STOPPED 0xc	     /* by a signal, or a tracer */
+#define KERNEL_PF_FORKNOEXEC 0x40    /* of a task: it has executed no program yet */
+#define KERNEL_PF_USER_WORKER 0x4010 /* it runs in the kernel alone, for io_uring and the like */
 #define KERNEL_COMM_BYTES 16
 #define KERNEL_RLIMIT_NPROC 6
 #define KERNEL_RLIMIT_NOFILE 7
@@ -84,7 +87,15 @@ struct percpu_counter {
 
 enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES, NR_MM_COUNTERS };
 
-struct file;
+struct inode {
+	unsigned short i_mode;
+	unsigned int i_flags;
+	unsigned int i_rdev;
+};
+
+struct file {
+	struct inode *f_inode;
+};
 
 typedef struct {
 	__s64 counter;
@@ -145,6 +156,7 @@ struct signal_struct {
 
 struct fdtable {
 	unsigned int max_fds;
+	struct file **fd;
 	unsigned long *open_fds;
 };
 
@@ -203,9 +215,11 @@ struct thread_info {
 /* What a program had in its registers when it called. */
 struct pt_regs {
 #if defined(__TARGET_ARCH_x86)
-	unsigned long cx, ip;
+	unsigned long cx, ip, di, si, dx, r10, orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
+	__u64 regs[31];
 	__u64 pstate;
+	__s32 syscallno;
 #endif
 };
 
@@ -213,6 +227,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
+	int on_cpu;
 	int exit_state;
 	int exit_code;
 	int pid, tgid;

@@ -17,8 +17,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
-__u64 n_lost;			     /* calls that found no room to be counted in at all */
+const volatile __u8 waits[SYSCALL_OTHER]; /* by the number of a call: SYSCALL_WAITS_… */
+const volatile __u32 time_every = 1;	  /* one call in so many is timed, which one is chance */
+__u64 n_lost;				  /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
 bool has_new;	    /* something was added since the user side last cleared this */
 __u64 n_more;	    /* how many entries of more_values were ever made */
@@ -34,7 +35,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct syscall_thread);
+	__type(value, struct syscall_kept);
 } threads SEC(".maps");
 
 /*
@@ -77,7 +78,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1024 * 1024);
+	__uint(max_entries, 4 * 1024 * 1024);
 } news SEC(".maps");
 
 /* ---- counting ---- */
@@ -245,11 +246,187 @@ static __always_inline struct syscall_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&running, &zero);
 }
 
+/* ---- where its time goes ---- */
+
+static __always_inline struct syscall_times *times_of(struct syscall_thread *own)
+{
+	return &((struct syscall_kept *)own)->times;
+}
+
+/* From now on it does something else. */
+static __always_inline void end_state(struct syscall_times *times, __u64 now)
+{
+	__u32 state = times->state;
+
+	if (state < SYSCALL_TIMES && now > times->since_ns)
+		times->ns[state] += now - times->since_ns;
+	times->since_ns = now;
+}
+
+/* A part of the wait that is over it was ready, and had no CPU: the scheduler counts that. */
+static __always_inline void note_run_delay(struct syscall_times *times, const struct task_struct *t)
+{
+	__u64 delay = cpu_wait_ns(t), ns = delay - times->run_delay_ns;
+	__u32 waited = times->waited;
+
+	times->run_delay_ns = delay;
+	if (waited == SYSCALL_TIME_CPU_WAIT || waited >= SYSCALL_TIMES)
+		return;
+	if (ns > times->ns[waited])
+		ns = times->ns[waited];
+	times->ns[waited] -= ns;
+	times->ns[SYSCALL_TIME_CPU_WAIT] += ns;
+}
+
+#define KERNEL_S_IFMT 0170000
+#define KERNEL_S_IFIFO 0010000
+#define KERNEL_S_IFCHR 0020000
+#define KERNEL_S_IFSOCK 0140000
+#define KERNEL_S_ANON_INODE (1 << 19)
+#define KERNEL_MINORBITS 20
+#define NVIDIA_MAJOR 195
+#define DRM_MAJOR 226
+
+static __always_inline __u32 wait_by_file(struct task_struct *t, __u64 fd)
+{
+	const struct fdtable *table;
+	struct file *file = NULL;
+	struct inode *inode;
+	__u32 mode, major;
+
+	if (!t->files)
+		return SYSCALL_TIME_OTHER;
+	table = t->files->fdt;
+	if (fd >= table->max_fds)
+		return SYSCALL_TIME_OTHER;
+	bpf_core_read(&file, sizeof(file), table->fd + (__u32)fd);
+	inode = BPF_CORE_READ(file, f_inode);
+	mode = BPF_CORE_READ(inode, i_mode) & KERNEL_S_IFMT;
+	if (mode == KERNEL_S_IFIFO)
+		return SYSCALL_TIME_PIPE;
+	if (mode == KERNEL_S_IFSOCK)
+		return SYSCALL_TIME_SOCKET;
+	if (mode == KERNEL_S_IFCHR) {
+		major = BPF_CORE_READ(inode, i_rdev) >> KERNEL_MINORBITS;
+		return major == NVIDIA_MAJOR || major == DRM_MAJOR ? SYSCALL_TIME_GPU
+								   : SYSCALL_TIME_OTHER;
+	}
+	if (mode == 0 || BPF_CORE_READ(inode, i_flags) & KERNEL_S_ANON_INODE)
+		return SYSCALL_TIME_EVENTS;
+	return SYSCALL_TIME_DISK;
+}
+
+/* What one waits for that may be read and written at any time is no disk. */
+static __always_inline __u32 wait_by_poll(struct task_struct *t, const __u64 args[4],
+					  bool is_current)
+{
+	__u32 fd = 0, wait = SYSCALL_TIME_EVENTS;
+
+	if (args[1] == 0)
+		return SYSCALL_TIME_TIMER;
+	if (args[1] == 1 && is_current &&
+	    bpf_probe_read_user(&fd, sizeof(fd), (const void *)args[0]) == 0)
+		wait = wait_by_file(t, fd);
+	return wait == SYSCALL_TIME_DISK ? SYSCALL_TIME_EVENTS : wait;
+}
+
+#define KERNEL_F_SETLKW 7
+#define KERNEL_F_OFD_SETLKW 38
+
+/* What a thread waits for that is not ready. */
+static __always_inline __u32 wait_of(struct task_struct *t, bool is_current)
+{
+	const bool is_disk = t->__state & KERNEL_TASK_UNINTERRUPTIBLE;
+	__u32 how, wait = SYSCALL_TIME_OTHER;
+	__u64 args[4] = {};
+	int nr;
+
+	if (t->__state & KERNEL_TASK_STOPPED)
+		return SYSCALL_TIME_STOPPED;
+	if (t->flags & KERNEL_PF_USER_WORKER)
+		return is_disk ? SYSCALL_TIME_DISK : SYSCALL_TIME_EVENTS;
+	nr = waiting_call(t, args);
+	if (nr < 0)
+		return is_disk ? SYSCALL_TIME_PAGE_FAULT : SYSCALL_TIME_OTHER;
+	how = waits[nr & (SYSCALL_OTHER - 1)];
+	if (nr >= SYSCALL_OTHER || is_compat_thread(t))
+		how = SYSCALL_TIME_OTHER;
+	if (how == SYSCALL_WAITS_FD)
+		wait = wait_by_file(t, args[0]);
+	else if (how == SYSCALL_WAITS_FCNTL)
+		wait = args[1] == KERNEL_F_SETLKW || args[1] == KERNEL_F_OFD_SETLKW
+			       ? SYSCALL_TIME_FILE_LOCK
+			       : SYSCALL_TIME_OTHER;
+	else if (how == SYSCALL_WAITS_POLL)
+		wait = wait_by_poll(t, args, is_current);
+	else if (how == SYSCALL_WAITS_SELECT)
+		wait = args[1] || args[2] || args[3] ? SYSCALL_TIME_EVENTS : SYSCALL_TIME_TIMER;
+	else if (how > 0 && how < SYSCALL_TIMES)
+		wait = how;
+	/* Calls that name no file that is open: mkdir(), rename(), exec()… */
+	return wait == SYSCALL_TIME_OTHER && is_disk ? SYSCALL_TIME_DISK : wait;
+}
+
+/* What one does that was there before it was marked. */
+static __always_inline __u32 state_of(struct task_struct *t)
+{
+	if (t->__state != KERNEL_TASK_RUNNING)
+		return wait_of(t, false);
+	return t->on_cpu ? SYSCALL_TIME_CPU : SYSCALL_TIME_CPU_WAIT;
+}
+
+/* From now on where its time goes is counted, whatever it does. */
+static __always_inline void begin_times(struct syscall_thread *own, struct task_struct *t,
+					__u32 state)
+{
+	struct syscall_times *times = times_of(own);
+
+	__builtin_memset(times->ns, 0, sizeof(times->ns));
+	times->run_delay_ns = cpu_wait_ns(t);
+	times->waited = times->state = state;
+	times->since_ns = bpf_ktime_get_ns();
+}
+
+/* Of a thread that ends. Without room in the ring it counts for the tree alone. */
+static __always_inline void tell_times(const struct syscall_mark *mark, struct syscall_times *times)
+{
+	const struct syscall_value none = {};
+	struct syscall_thread_times *told;
+
+	if (mark->is_silent || times->since_ns == 0)
+		return;
+	end_state(times, bpf_ktime_get_ns());
+	times->since_ns = 0;
+	told = bpf_ringbuf_reserve(&news, sizeof(*told), 0);
+	if (told) {
+		told->owner = mark->owner;
+		told->id = mark->id;
+		told->reserved = 0;
+		__builtin_memcpy(told->ns, times->ns, sizeof(told->ns));
+		bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	for (__u32 i = 0; i < SYSCALL_TIMES; i++) {
+		const struct syscall_tree_key key = { mark->owner.tag, SYSCALL_TREE_TIME + i, 0 };
+		struct syscall_value *v;
+
+		if (times->ns[i] == 0)
+			continue;
+		v = find_in(&tree_values, &key, &none);
+		if (v)
+			__sync_fetch_and_add(&v->ns, times->ns[i]);
+	}
+	has_new = true;
+}
+
+/* ---- who has a CPU ---- */
+
 /* What is known of t, which has this CPU from now on. */
 static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
-	__u64 away_ns;
+	struct syscall_times *times;
+	__u64 away_ns, now;
 
 	empty_slots(cpu);
 	cpu->n_marks = n_marks;
@@ -262,9 +439,16 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	if (!own || own->mark.id == 0)
 		return;
 	*s = *own;
+	times = times_of(own);
+	now = bpf_ktime_get_ns();
+	if (times->since_ns) {
+		times->waited = times->state;
+		end_state(times, now);
+		times->state = SYSCALL_TIME_CPU;
+	}
 	if (!s->left_ns)
 		return;
-	away_ns = bpf_ktime_get_ns() - s->left_ns;
+	away_ns = now - s->left_ns;
 	if (s->is_ready)
 		s->entered_ns += away_ns; /* of which the call can do nothing */
 	else
@@ -386,9 +570,11 @@ static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struc
 				      bool is_ready)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
+	__u64 now = bpf_ktime_get_ns();
+	struct syscall_times *times;
 
 	if (s->is_inside && s->entered_ns) {
-		s->left_ns = bpf_ktime_get_ns();
+		s->left_ns = now;
 		s->is_ready = is_ready;
 	}
 	own = bpf_task_storage_get(&threads, from, 0, 0);
@@ -399,6 +585,12 @@ static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struc
 	}
 	s->mark = own->mark; /* which somebody may have changed meanwhile */
 	*own = *s;
+	times = times_of(own);
+	if (!times->since_ns)
+		return;
+	end_state(times, now);
+	note_run_delay(times, from);
+	times->state = is_ready ? SYSCALL_TIME_CPU_WAIT : wait_of(from, true);
 }
 
 SEC("tp_btf/sched_switch")
@@ -408,6 +600,9 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 
 	if (!cpu)
 		return 0;
+	/* It may have been marked since, and called nothing. */
+	if (cpu->task == (__u64)from && cpu->thread.mark.id == 0 && cpu->n_marks != n_marks)
+		bring(cpu, from);
 	if (cpu->thread.mark.id != 0 && cpu->task == (__u64)from)
 		take_back(cpu, from, is_preempted || from->__state == KERNEL_TASK_RUNNING);
 	bring(cpu, to);
@@ -460,7 +655,7 @@ static __always_inline void begin_process(struct task_struct *leader, struct sys
 
 /* A thread counts for its process, and a process for itself. */
 static __always_inline void mark_child(struct task_struct *child, const struct syscall_mark *from,
-				       bool is_silent)
+				       bool is_silent, __u32 state)
 {
 	struct syscall_thread *s = mark(child);
 
@@ -469,11 +664,13 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 	if (child->pid != child->tgid) {
 		s->mark = *from;
 		s->mark.is_root = 0;
+		begin_times(s, child, state);
 		return;
 	}
 	s->mark.is_silent = is_silent;
 	s->mark.owner.tag = from->owner.tag;
 	begin_process(child, &s->mark);
+	begin_times(s, child, state);
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -482,7 +679,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	struct syscall_cpu *cpu = cpu_of(parent);
 
 	if (cpu)
-		mark_child(child, &cpu->thread.mark, cpu->thread.mark.is_silent);
+		mark_child(child, &cpu->thread.mark, cpu->thread.mark.is_silent,
+			   SYSCALL_TIME_CPU_WAIT);
 	return 0;
 }
 
@@ -515,8 +713,10 @@ int BPF_PROG(on_exec, struct task_struct *t)
 		return 0;
 	}
 	leave_slots(cpu);
-	if (is_first)
+	if (is_first) {
 		own->mark.is_silent = 0;
+		begin_times(own, t, SYSCALL_TIME_CPU);
+	}
 	own->mark.owner.uid = uid;
 	cpu->thread.mark = own->mark;
 	tell(&own->mark, false);
@@ -528,6 +728,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *t)
 {
 	struct syscall_cpu *cpu = cpu_of(t);
+	struct syscall_thread *own;
 
 	if (!cpu)
 		return 0;
@@ -536,6 +737,9 @@ int BPF_PROG(on_exit, struct task_struct *t)
 		count_call(cpu, false);
 	}
 	empty_slots(cpu); /* before its end is told: all is in the map then */
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (own)
+		tell_times(&cpu->thread.mark, times_of(own));
 	if (t->signal->live.counter == 0)
 		tell(&cpu->thread.mark, true);
 	return 0;
@@ -590,9 +794,38 @@ int adopt(struct bpf_iter__task *ctx)
 		return 0;
 	if (own && t->pid == t->tgid)
 		tell(&own->mark, true);
-	mark_child(t, &from->mark, is_at_runners_work(t, &from->mark));
+	mark_child(t, &from->mark, is_at_runners_work(t, &from->mark), state_of(t));
 	n_adopted++;
 	__sync_fetch_and_add(&n_marks, 1);
+	return 0;
+}
+
+/* Where the time of those that live went so far. */
+SEC("iter/task")
+int dump_times(struct bpf_iter__task *ctx)
+{
+	struct syscall_thread_times told = {};
+	struct task_struct *t = ctx->task;
+	const struct syscall_times *times;
+	struct syscall_thread *own;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 state;
+
+	if (!t)
+		return 0;
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!own || own->mark.id == 0 || own->mark.is_silent)
+		return 0;
+	times = times_of(own);
+	state = times->state;
+	if (times->since_ns == 0)
+		return 0;
+	told.owner = own->mark.owner;
+	told.id = own->mark.id;
+	__builtin_memcpy(told.ns, times->ns, sizeof(told.ns));
+	if (state < SYSCALL_TIMES && now > times->since_ns)
+		told.ns[state] += now - times->since_ns;
+	bpf_seq_write(ctx->meta->seq, &told, sizeof(told));
 	return 0;
 }
 
@@ -609,6 +842,7 @@ int introduce(struct bpf_iter__task *ctx)
 	if (!s || s->mark.id != 0)
 		return 0;
 	begin_process(t, &s->mark);
+	begin_times(s, t, state_of(t));
 	__sync_fetch_and_add(&n_marks, 1);
 	return 0;
 }

@@ -63,6 +63,53 @@ struct syscall_news {
 	__u32 is_end;
 };
 
+/*
+ * What a thread is doing: enum time_category (model/time_ledger.h), as far as the kernel side has
+ * to know. On a CPU is one category here, as where its ticks fell is known of the process alone.
+ */
+#define SYSCALL_TIME_CPU 0
+#define SYSCALL_TIME_CPU_WAIT 2
+#define SYSCALL_TIME_DISK 3
+#define SYSCALL_TIME_PAGE_FAULT 4
+#define SYSCALL_TIME_FILE_LOCK 5
+#define SYSCALL_TIME_PIPE 7
+#define SYSCALL_TIME_SOCKET 8
+#define SYSCALL_TIME_EVENTS 9
+#define SYSCALL_TIME_TIMER 12
+#define SYSCALL_TIME_GPU 13
+#define SYSCALL_TIME_STOPPED 14
+#define SYSCALL_TIME_OTHER 15
+#define SYSCALL_TIME_UNKNOWN 16
+#define SYSCALL_TIMES 17
+
+/* How the category of a call that waits is found, by its number. Below these: it is that one, and
+ * 0: none. */
+#define SYSCALL_WAITS_FD 64    /* by its first argument, a file */
+#define SYSCALL_WAITS_FCNTL 65 /* the second says whether it locks */
+#define SYSCALL_WAITS_POLL 66
+#define SYSCALL_WAITS_SELECT 67
+
+/* Added to a category, as the number of a call: what of a tree had no room in the ring. */
+#define SYSCALL_TREE_TIME 0x10000
+
+/* Kept with every thread. */
+struct syscall_times {
+	__u64 since_ns;	    /* that it is in its state; 0: it is not counted (any more) */
+	__u64 run_delay_ns; /* as the scheduler had counted, when it last lost its CPU */
+	__u32 state;	    /* what it does */
+	__u32 waited;	    /* what it did before it got its CPU */
+	__u64 ns[SYSCALL_TIMES];
+};
+
+/* In the ring: where the time of a thread went that ends; and of one that lives, as the iterator
+ * writes it. */
+struct syscall_thread_times {
+	struct syscall_owner owner;
+	__u32 id;
+	__u32 reserved;
+	__u64 ns[SYSCALL_TIMES];
+};
+
 /* Whom a thread counts for. */
 struct syscall_mark {
 	__u32 id;	 /* 0: it is not counted (yet) */
@@ -82,6 +129,12 @@ struct syscall_thread {
 	struct syscall_mark mark;
 	__u64 left_ns; /* when it lost its CPU; 0: it has it */
 	__u64 wait_ns; /* how long it slept, in the call under way, if that is timed */
+};
+
+/* The whole of what is kept with it. The first is copied to its CPU and back. */
+struct syscall_kept {
+	struct syscall_thread thread;
+	struct syscall_times times;
 };
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */

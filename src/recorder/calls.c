@@ -125,7 +125,20 @@ void process_calls_add_text(struct process_calls *calls, const struct proc_key *
 		return;
 	}
 	calls->n_bytes += len;
-	calls->items[calls->n++] = (struct process_call){ *key, kept };
+	calls->items[calls->n++] = (struct process_call){ *key, kept, NULL };
+}
+
+void process_calls_add_time(struct process_calls *calls, const struct proc_key *key,
+			    const char *time)
+{
+	struct process_call *last = calls->n > 0 ? &calls->items[calls->n - 1] : NULL;
+	const size_t len = time ? strlen(time) : 0;
+
+	if (len == 0 || !last || !proc_key_is(&last->key, key) ||
+	    len > calls->max_bytes - calls->n_bytes)
+		return;
+	last->time = arena_strndup(&calls->arena, time, len);
+	calls->n_bytes += len;
 }
 
 void process_calls_add(struct process_calls *calls, const struct proc_key *key,
@@ -200,6 +213,7 @@ static void give_calls(struct process_calls *calls, struct attempt *a)
 					    call->key.start_ticks != p->key.start_ticks))
 				continue;
 			p->syscalls = arena_strdup(&a->arena, call->text);
+			p->time = arena_strdup(&a->arena, call->time);
 			call->text = NULL;
 			break;
 		}
@@ -301,13 +315,23 @@ void counted_calls_add(struct counted_calls *calls, const struct syscall_process
 	calls->sums.is_sampled = calls->time_every > 1;
 	call_sums_add(&calls->sums, p->uses, p->n_uses);
 	calls->time_variance_ns2 += p->time_variance_ns2;
-	if (p->pid > 0) /* else they are of processes that could not be told apart */
+	time_ledger_add(&calls->time, &p->time);
+	if (p->pid > 0) { /* else they are of processes that could not be told apart */
+		CLEANUP(buf_release) struct buf time = BUF_INIT;
+
+		time_ledger_write(&time, &p->time);
 		process_calls_add(&calls->processes, &key, p->uses, p->n_uses);
+		process_calls_add_time(&calls->processes, &key, time.data);
+	}
 }
 
 /* Of those that could not be told apart, some may be anybody's. */
 void counted_calls_withhold(struct counted_calls *calls, const struct syscall_process *p)
 {
+	const struct time_ledger withheld = { .evidence = EVIDENCE_LOWER_BOUND };
+
+	if (p->time.evidence != EVIDENCE_UNKNOWN)
+		time_ledger_add(&calls->time, &withheld);
 	if (p->pid > 0) {
 		calls->n_withheld++;
 		return;
@@ -420,6 +444,8 @@ void counted_calls_write_processes(struct json *j, const struct process_calls *p
 		json_key_i64(j, "pid", call->key.pid);
 		json_key_u64(j, "start_ticks", call->key.start_ticks);
 		json_key_string(j, "syscalls", call->text);
+		if (call->time)
+			json_key_string(j, "time", call->time);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -427,8 +453,11 @@ void counted_calls_write_processes(struct json *j, const struct process_calls *p
 
 void counted_calls_write(struct json *j, struct counted_calls *calls)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(buf_release) struct buf text = BUF_INIT, time = BUF_INIT;
 
+	time_ledger_write(&time, &calls->time);
+	if (time.len > 0)
+		json_key_string(j, "time", time.data);
 	call_sums_settle(&calls->sums);
 	syscall_text_write(&text, calls->sums.uses, calls->sums.n);
 	json_key_string(j, "syscalls", text.data); /* as each process has it */
@@ -470,6 +499,7 @@ int counted_calls_read_processes(const struct rpc_value *list, struct process_ca
 		if (pid <= 0 || pid > INT32_MAX || !text || read_text(text, NULL) < 0)
 			return -EBADMSG;
 		process_calls_add_text(ret, &key, text, strlen(text));
+		process_calls_add_time(ret, &key, rpc_value_string(rpc_value_get(v, "time")));
 	}
 	return 0;
 }
@@ -483,6 +513,7 @@ int counted_calls_read(const struct rpc_value *v, struct counted_calls *calls)
 	uint64_t withheld = rpc_value_u64(rpc_value_get(v, "withheld_processes"));
 	uint64_t every = rpc_value_u64(rpc_value_get(v, "time_every"));
 	double variance = rpc_value_f64(rpc_value_get(v, "time_variance_ns2"));
+	struct time_ledger time;
 	bool has_all = sums && u64_known(untold) && u64_known(lost) && u64_known(threads);
 	int r = has_all ? read_text(sums, &calls->sums) : -EBADMSG;
 
@@ -490,6 +521,8 @@ int counted_calls_read(const struct rpc_value *v, struct counted_calls *calls)
 		r = counted_calls_read_processes(rpc_value_get(v, "processes"), &calls->processes);
 	if (r < 0)
 		return r;
+	if (time_ledger_read(rpc_value_string(rpc_value_get(v, "time")), &time))
+		time_ledger_add(&calls->time, &time);
 	if (every <= UINT32_MAX) /* of a daemon that does not say, all were timed */
 		calls->time_every = (unsigned)every;
 	if (variance > 0)

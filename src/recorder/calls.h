@@ -59,6 +59,7 @@ void call_sums_sort(struct call_sums *sums);
 struct process_call {
 	struct proc_key key;
 	const char *text; /* syscall_text_write(); NULL: was given to its record */
+	const char *time; /* time_ledger_write(); NULL: not known */
 };
 
 /* All zero, but for max_bytes, is a good beginning. */
@@ -76,6 +77,8 @@ void process_calls_release(struct process_calls *calls);
 /* What does not fit, or finds no memory, counts as untold. */
 void process_calls_add(struct process_calls *calls, const struct proc_key *key,
 		       const struct syscall_use *uses, size_t n);
+void process_calls_add_time(struct process_calls *calls, const struct proc_key *key,
+			    const char *time); /* of the one that was added last; NULL: none */
 void process_calls_add_text(struct process_calls *calls, const struct proc_key *key,
 			    const char *text, size_t len);
 

@@ -283,6 +283,7 @@ static void take_daemons_calls(struct run *run)
 			log_warning("a daemon has counted the system calls, and timed all of them: "
 				    "its syscalls_time_every says how many");
 		counted_calls_keep(&calls, NULL, run->attempt);
+		c->calls.time = calls.time;
 		c->is_by_daemon = link_state(run->link)->counts_calls;
 	} else if (r == -ETIMEDOUT) {
 		err_set(&c->err, r,

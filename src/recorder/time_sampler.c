@@ -7,6 +7,8 @@
 #include "base/unknown.h"
 #include "sources/sources.h"
 
+#define WHOLE 0.99   /* of its life is all of it, */
+#define LATE_NS 50e6 /* or without its first moments, before it is followed */
 #define MAX_PROCESSES 20000
 #define MAX_THREADS 64	       /* of one process that are looked at */
 #define MAX_THREADS_A_LOOK 512 /* of all; the other processes are divided by their other looks */
@@ -256,6 +258,17 @@ static struct sheet_record *find_try(struct attempt *a, const struct proc_record
 	return found;
 }
 
+/* By eBPF: time on a CPU is one number, and what began late is a part. */
+static void settle_exact(const struct proc_record *p, struct time_ledger *l)
+{
+	const uint64_t life_ns = u64_delta(p->died_wall_ns, p->born_wall_ns);
+
+	split_cpu(l->ns[TIME_USER] + l->ns[TIME_SYSTEM], p->user_ns, p->system_ns, l);
+	if (u64_known(life_ns) && l->evidence == EVIDENCE_EXACT &&
+	    (double)time_ledger_total(l) + LATE_NS < WHOLE * (double)life_ns)
+		l->evidence = EVIDENCE_LOWER_BOUND;
+}
+
 /* Where both have most of its life, that by eBPF. */
 #define AS_LONG 0.9
 
@@ -272,15 +285,16 @@ void time_sampler_keep(const struct time_sampler *s, uint64_t begun_boot_ns,
 		struct time_ledger exact, sampled;
 
 		time_sampler_get(s, p, a->started_wall_ns, begun_boot_ns, &sampled);
-		if (!time_ledger_read(p->time, &exact) ||
-		    (double)time_ledger_total(&exact) <
-			    AS_LONG * (double)time_ledger_total(&sampled)) {
-			for (size_t k = 0; k < N_TIME_CATEGORIES; k++)
-				total.ns[k] -= at_most(exact.ns[k], total.ns[k]);
-			time_ledger_add(&total, &sampled);
-			p->time = keep_text(a, &sampled);
+		(void)time_ledger_read(p->time, &exact);
+		for (size_t k = 0; k < N_TIME_CATEGORIES; k++)
+			total.ns[k] -= at_most(exact.ns[k], total.ns[k]);
+		if ((double)time_ledger_total(&exact) <
+		    AS_LONG * (double)time_ledger_total(&sampled))
 			exact = sampled;
-		}
+		else
+			settle_exact(p, &exact);
+		time_ledger_add(&total, &exact);
+		p->time = keep_text(a, &exact);
 		if (sheet)
 			time_ledger_add(&of_sheets[sheet - a->sheets], &exact);
 	}

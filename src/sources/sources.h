@@ -302,8 +302,9 @@ struct syscalls_options {
 	unsigned max_entries; /* room for so many (process, call), 140 bytes each where used,
 				 between two readings; 0: 262144. Beyond it calls count for their
 				 tree */
-	unsigned news_bytes;  /* room for what begins and ends between two readings, 32 bytes each:
-				 a power of two; 0: 1 MiB. Beyond it ends are found out later */
+	unsigned news_bytes;  /* room for what begins and ends between two readings, 32 bytes each,
+				 and 168 for each thread: a power of two; 0: 4 MiB. Beyond it ends
+				 are found out later */
 	bool is_as_old;	      /* for tests: goes the ways of the oldest kernels */
 };
 
@@ -317,6 +318,7 @@ struct syscall_process {
 			 U64_UNKNOWN: some of it was one's, and some another's */
 	const struct syscall_use *uses; /* by number; valid inside the call only */
 	size_t n_uses;
+	struct time_ledger time;  /* of its threads; on a CPU is TIME_USER alone */
 	double time_variance_ns2; /* of all its time on a CPU together, where not all calls were
 				     timed: the square of one standard error. 0: exact */
 };
@@ -370,7 +372,8 @@ int syscalls_read(struct syscalls *s, struct syscalls_lost *ret);
 /* What was last taken in: into each sample of a counted process what is new since its last one. */
 void syscalls_fill(struct syscalls *s, struct snapshot *snap);
 
-/* And the totals of every process; those that have ended are told for the last time. */
+/* And the totals of every process; those that have ended are told for the last time. Of those that
+ * live, where their time went is read for this. */
 void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx);
 
 /* The same of those of one tree that have not; the others are told later. */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/types.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "bpf/syscalls.h"
 #include "sources/child.h"
 #include "sources/proc_text.h"
 #include "sources/sources.h"
@@ -156,6 +158,26 @@ static const struct wait_call *find_call(long nr)
 		if (wait_calls[i].nr == nr)
 			return &wait_calls[i];
 	return NULL;
+}
+
+void wait_calls_fill(uint8_t *ret, size_t n)
+{
+	static const uint8_t by_args[] = {
+		[ARG_FD] = SYSCALL_WAITS_FD,
+		[ARG_FCNTL] = SYSCALL_WAITS_FCNTL,
+		[ARG_POLL] = SYSCALL_WAITS_POLL,
+		[ARG_SELECT] = SYSCALL_WAITS_SELECT,
+		[ARG_EPOLL] = 0,
+	};
+
+	memset(ret, 0, n);
+	for (size_t i = 0; i < ARRAY_SIZE(wait_calls); i++) {
+		const struct wait_call *call = &wait_calls[i];
+		const uint8_t by_arg = by_args[call->arg];
+
+		if ((size_t)call->nr < n)
+			ret[call->nr] = by_arg ? by_arg : (uint8_t)wait_kind_category(call->kind);
+	}
 }
 
 /* ---- one process ---- */

@@ -69,6 +69,12 @@ const char *wait_kind_name(enum wait_kind kind);
 enum time_category wait_kind_category(enum wait_kind kind);
 
 /*
+ * For eBPF (bpf/syscalls.h): of each system call below n, by its number, the category of what it
+ * waits for, or how that is found.
+ */
+void wait_calls_fill(uint8_t *ret, size_t n);
+
+/*
  * What the threads of a process wait for, without names: some ten microseconds for each thread.
  * Looks at max of them; what they share counts once.
  */

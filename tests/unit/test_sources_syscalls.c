@@ -326,6 +326,8 @@ static void add_process(void *ctx, const struct syscall_process *p)
 	struct sums *sums = ctx;
 
 	assert_int_equal(p->tag, TAG);
+	if (p->pid == 0 && p->n_uses == 0)
+		return; /* of whom only where their time went is known */
 	sums->n_processes++;
 	sums->n_ended += p->is_ended;
 	sums->n_trees += p->pid == 0;
@@ -792,6 +794,80 @@ static void test_to_be_ready_is_not_to_wait(void **state)
 	assert_null(syscalls_close(s));
 }
 
+/* A process that sleeps, waits at a pipe, and has a thread that waits for it. */
+static void *wait_in_a_thread(void *arg)
+{
+	pthread_mutex_lock(arg);
+	return NULL;
+}
+
+static void be_waiter(int go_fd, int pipe_fd)
+{
+	const struct timespec pause = { .tv_nsec = 60 * MS };
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t thread;
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	pthread_mutex_lock(&mutex);
+	if (pthread_create(&thread, NULL, wait_in_a_thread, &mutex) != 0)
+		_exit(1);
+	nanosleep(&pause, NULL);
+	(void)!write(pipe_fd, "", 1);
+	(void)!read(go_fd, &byte, 1);
+	pthread_mutex_unlock(&mutex);
+	pthread_join(thread, NULL);
+	_exit(0);
+}
+
+static void add_times(void *ctx, const struct syscall_process *p)
+{
+	time_ledger_add(ctx, &p->time);
+}
+
+static void test_where_the_time_went_is_known(void **state)
+{
+	const struct timespec pause = { .tv_nsec = 60 * MS };
+	struct syscalls *s = open_syscalls(1, 0);
+	struct time_ledger time = { 0 };
+	uint64_t began_ns, waits_ns;
+	int go[2], slept[2];
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	assert_int_equal(pipe(slept), 0);
+	pid = fork();
+	if (pid == 0)
+		be_waiter(go[0], slept[1]);
+	began_ns = clock_boot_ns();
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	assert_int_equal(read(slept[0], &byte, 1), 1);
+	nanosleep(&pause, NULL);
+	take_in(s);
+	syscalls_each(s, add_times, &time); /* in the wait that is not over */
+	assert_true(time.ns[TIME_PIPE] + time.ns[TIME_CPU_WAIT] >= 50 * MS);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	time = (struct time_ledger){ 0 };
+	take_in(s);
+	syscalls_each(s, add_times, &time);
+	assert_int_equal(time.evidence, EVIDENCE_EXACT);
+	waits_ns = time.ns[TIME_CPU_WAIT];
+	assert_true(time.ns[TIME_TIMER] + waits_ns >= 60 * MS);
+	assert_true(time.ns[TIME_FUTEX] + waits_ns >= 110 * MS);
+	assert_int_equal(time.ns[TIME_UNKNOWN], 0);
+	assert_true(time_ledger_total(&time) <= 2 * (clock_boot_ns() - began_ns));
+	assert_true(time_ledger_total(&time) >= 230 * MS); /* two threads */
+	for (size_t i = 0; i < 2; i++) {
+		close(go[i]);
+		close(slept[i]);
+	}
+	assert_null(syscalls_close(s));
+}
+
 static void test_counts_stay_exact_when_times_are_sampled(void **state)
 {
 	struct syscalls *s = open_syscalls(16, 0);
@@ -1229,6 +1305,7 @@ int main(void)
 #endif
 		cmocka_unit_test(test_exec_by_another_thread),
 		cmocka_unit_test(test_to_be_ready_is_not_to_wait),
+		cmocka_unit_test(test_where_the_time_went_is_known),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
 		cmocka_unit_test(test_calls_of_untold_processes_are_counted),

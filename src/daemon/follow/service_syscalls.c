@@ -252,6 +252,7 @@ void service_sum_calls_of(struct service *s, struct watched *job)
 		proc_record_init(&a.processes[i]);
 		a.processes[i].key = calls->items[i].key;
 		a.processes[i].syscalls = calls->items[i].text;
+		a.processes[i].time = calls->items[i].time;
 	}
 	record_write_details(&record, &a, why.len > 0 ? why.data : NULL);
 	s->syscalls.n_totals_lost += !service_log(s, a.id, RECORD_CALLS, &record);

@@ -170,9 +170,50 @@ int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
 	return put(c, key->nr, &entry->value);
 }
 
+static void add_times(uint64_t sum[SYSCALL_TIMES], const struct syscall_thread_times *times)
+{
+	for (size_t i = 0; i < SYSCALL_TIMES; i++)
+		sum[i] += times->ns[i];
+}
+
+int syscall_table_put_ended(struct syscall_table *t, const struct syscall_thread_times *times)
+{
+	struct counted *c = find(t, times->id);
+
+	if (!c) /* the last of its threads was told before this one */
+		c = get_tree(t, times->owner.tag);
+	if (!c)
+		return -ENOMEM;
+	add_times(c->ended_ns, times);
+	return 0;
+}
+
+void syscall_table_begin_living(struct syscall_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		memset(t->items[i].living_ns, 0, sizeof(t->items[i].living_ns));
+}
+
+void syscall_table_put_living(struct syscall_table *t, const struct syscall_thread_times *times)
+{
+	struct counted *c = find(t, times->id);
+
+	if (c)
+		add_times(c->living_ns, times);
+}
+
 int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
 			   const struct syscall_value *value)
 {
+	if (key->nr >= SYSCALL_TREE_TIME) {
+		struct counted *c = get_tree(t, key->tag);
+
+		if (!c)
+			return -ENOMEM;
+		if (key->nr - SYSCALL_TREE_TIME < SYSCALL_TIMES) /* a total, beside what was told */
+			c->living_ns[key->nr - SYSCALL_TREE_TIME] = value->ns;
+		return 0;
+	}
 	return put(get_tree(t, key->tag), key->nr, value);
 }
 
@@ -299,6 +340,17 @@ static double time_variance(const struct syscall_value *v)
 static void tell(struct syscall_table *t, struct counted *c, syscalls_fn *fn, void *ctx)
 {
 	struct syscall_process about = c->about;
+
+	_Static_assert(
+		SYSCALL_TIMES == N_TIME_CATEGORIES && SYSCALL_TIME_CPU == TIME_USER &&
+			SYSCALL_TIME_CPU_WAIT == TIME_CPU_WAIT && SYSCALL_TIME_DISK == TIME_DISK &&
+			SYSCALL_TIME_PAGE_FAULT == TIME_PAGE_FAULT &&
+			SYSCALL_TIME_FILE_LOCK == TIME_FILE_LOCK &&
+			SYSCALL_TIME_PIPE == TIME_PIPE && SYSCALL_TIME_SOCKET == TIME_SOCKET &&
+			SYSCALL_TIME_EVENTS == TIME_EVENTS && SYSCALL_TIME_TIMER == TIME_TIMER &&
+			SYSCALL_TIME_GPU == TIME_GPU && SYSCALL_TIME_STOPPED == TIME_STOPPED &&
+			SYSCALL_TIME_OTHER == TIME_OTHER,
+		"both sides have one list");
 	struct arena arena = ARENA_INIT;
 	const struct syscall_value none = { 0 };
 	double sum = 0;
@@ -315,6 +367,10 @@ static void tell(struct syscall_table *t, struct counted *c, syscalls_fn *fn, vo
 			sum += time_variance(&v);
 	}
 	about.time_variance_ns2 = sum;
+	for (size_t i = 0; i < N_TIME_CATEGORIES; i++)
+		about.time.ns[i] = c->ended_ns[i] + c->living_ns[i];
+	about.time.evidence =
+		time_ledger_total(&about.time) > 0 ? EVIDENCE_EXACT : EVIDENCE_UNKNOWN;
 	fn(ctx, &about);
 	arena_release(&arena);
 }

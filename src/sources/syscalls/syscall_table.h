@@ -26,6 +26,8 @@ struct counted {
 	struct syscall_row *rows;
 	uint32_t *order; /* of the rows by nr, ascending: rows are too large to be moved */
 	size_t n_rows, cap_rows;
+	uint64_t ended_ns[SYSCALL_TIMES], living_ns[SYSCALL_TIMES]; /* where the time of its
+								       threads went */
 	bool is_new;	    /* some total has changed since a sample was last filled */
 	bool is_owner_told; /* with its end: nothing that comes later says more */
 };
@@ -47,6 +49,14 @@ int syscall_table_news(struct syscall_table *t, const struct syscall_news *news,
 /* Its totals for one call, and whose they are: its beginning may not have been told. -ENOMEM. */
 int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
 		      const struct syscall_entry *entry, long clock_ticks);
+
+/*
+ * Where the time of a thread went that has ended; or of one that lives, after
+ * syscall_table_begin_living(). Of a process that is not there it counts for its tree. -ENOMEM.
+ */
+int syscall_table_put_ended(struct syscall_table *t, const struct syscall_thread_times *times);
+void syscall_table_begin_living(struct syscall_table *t);
+void syscall_table_put_living(struct syscall_table *t, const struct syscall_thread_times *times);
 
 /* The totals of those in a tree that were not told apart. -ENOMEM. */
 int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -56,6 +57,8 @@ static int take_news(void *ctx, void *bytes, size_t len)
 	struct syscalls *s = ctx;
 	const struct syscall_news *told = bytes;
 
+	if (len >= sizeof(struct syscall_thread_times))
+		return has_tag(s, told->owner.tag) ? syscall_table_put_ended(&s->table, bytes) : 0;
 	if (len < sizeof(*told) || !has_tag(s, told->owner.tag))
 		return 0;
 	return syscall_table_news(&s->table, told, s->clock_ticks);
@@ -72,6 +75,7 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
 	s->skel->rodata->is_as_old = o && o->is_as_old;
+	wait_calls_fill((uint8_t *)s->skel->rodata->waits, sizeof(s->skel->rodata->waits));
 	may_grow = ebpf_may_maps_grow() && !(o && o->is_as_old);
 	n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES;
 	r = may_grow ? 0 : bpf_map__set_map_flags(s->skel->maps.more_values, 0);
@@ -219,19 +223,19 @@ int syscalls_check(struct syscalls *s, struct err *err)
 
 static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent)
 {
-	const struct syscall_thread mark = {
-		.mark = { .owner = { .tag = tag }, .is_root = 1, .is_silent = is_silent }
+	const struct syscall_kept mark = {
+		.thread.mark = { .owner = { .tag = tag }, .is_root = 1, .is_silent = is_silent }
 	};
 	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	int fd = bpf_map__fd(s->skel->maps.threads);
-	struct syscall_thread old;
+	struct syscall_kept old;
 
 	if (pid_fd < 0)
 		return -errno;
 	if (bpf_map_lookup_elem(fd, &pid_fd, &old) == 0) {
-		if (old.mark.owner.tag == tag)
+		if (old.thread.mark.owner.tag == tag)
 			return 0;
-		syscall_table_end(&s->table, old.mark.id); /* of the tree that it was in */
+		syscall_table_end(&s->table, old.thread.mark.id); /* of the tree that it was in */
 	}
 	if (bpf_map_update_elem(fd, &pid_fd, &mark, BPF_ANY) < 0)
 		return -errno;
@@ -370,6 +374,35 @@ static int read_map(struct syscalls *s, const struct bpf_map *map,
 	return 0;
 }
 
+/* Where the time of those that live went so far. */
+static int read_times(struct syscalls *s)
+{
+	struct bpf_link *link = bpf_program__attach_iter(s->skel->progs.dump_times, NULL);
+	struct syscall_thread_times *times = (void *)&s->values;
+	CLEANUP(close_fd) int fd = -1;
+	ssize_t n = 0;
+	size_t len = 0;
+
+	if (!link)
+		return -errno;
+	syscall_table_begin_living(&s->table);
+	fd = bpf_iter_create(bpf_link__fd(link));
+	/* Whole ones at a time, as they are written. */
+	while (fd >= 0 && (n = read(fd, (char *)times + len, sizeof(s->values) - len)) > 0) {
+		const size_t n_times = (len + (size_t)n) / sizeof(*times);
+
+		for (size_t i = 0; i < n_times; i++)
+			if (has_tag(s, times[i].owner.tag))
+				syscall_table_put_living(&s->table, &times[i]);
+		len = len + (size_t)n - n_times * sizeof(*times);
+		memmove(times, &times[n_times], len);
+	}
+	if (fd < 0 || n < 0)
+		n = -errno;
+	bpf_link__destroy(link);
+	return (int)n;
+}
+
 static bool is_there(pid_t pid, uint64_t start_ticks)
 {
 	uint64_t now;
@@ -465,6 +498,8 @@ void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
 {
 	struct filter filter = { s, fn, ctx };
 
+	if (syscalls_is_armed(s))
+		(void)read_times(s); /* or those of the living are missing */
 	syscall_table_each(&s->table, false, pass_tracked, &filter);
 	syscall_table_drop_ended(&s->table);
 }
