@@ -151,6 +151,7 @@ static const struct rpc_method methods[] = {
 	{ "job.cancel", method_job_cancel, RPC_FOR_ALL },
 	{ "job.events", method_job_events, RPC_FOR_ALL },
 	{ "job.list", method_job_list, RPC_NO_PARAMS },
+	{ "job.outcome", method_job_outcome, RPC_FOR_ALL },
 	{ "job.report", method_job_report, RPC_FOR_ALL },
 	{ "job.samples", method_job_samples, RPC_FOR_ALL },
 	{ "job.series", method_job_series, RPC_FOR_ALL },

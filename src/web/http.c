@@ -196,7 +196,7 @@ static const struct {
 	{ "daemon.status", false },  { "daemon.top", false },	 { "daemon.events", false },
 	{ "job.list", false },	     { "job.attempts", false },	 { "job.report", false },
 	{ "job.events", false },     { "job.anomalies", false }, { "job.series", false },
-	{ "learn.patterns", false }, { "job.cancel", true },
+	{ "learn.patterns", false }, { "job.cancel", true },	 { "job.outcome", true },
 };
 
 /* Of all of them. */
@@ -207,7 +207,7 @@ static const struct {
 	{ "job_id", PARAM_TEXT },     { "attempt", PARAM_NUMBER },  { "uid", PARAM_NUMBER },
 	{ "since_ns", PARAM_NUMBER }, { "until_ns", PARAM_NUMBER }, { "limit", PARAM_NUMBER },
 	{ "latest", PARAM_FLAG },     { "queued", PARAM_FLAG },	    { "points", PARAM_NUMBER },
-	{ "metric", PARAM_TEXT },
+	{ "metric", PARAM_TEXT },     { "outcome", PARAM_TEXT },    { "note", PARAM_TEXT },
 };
 
 struct params {

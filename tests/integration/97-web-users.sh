@@ -71,6 +71,9 @@ json "the group that may read sees all" "$body" "$names == ['hers', 'roots']"
 login root
 web root get /api/job.list
 json "as root does" "$body" "$names == ['hers', 'roots']"
+login carol
+web carol post "/api/job.cancel?job_id=hers" "X-Proctor-Action: $(json_eval "$session" 'd["action_token"]')"
+is "who may read may not cancel" "$code" 403
 
 cookie=$hers
 kill -9 "$(daemon_pid)"

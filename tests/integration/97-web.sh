@@ -81,6 +81,13 @@ is "nor from another origin" "$code" 403
 web post "/api/job.cancel?job_id=ended" "X-Proctor-Action: $action"
 is "with the token it is asked" "$code" 404
 like "and answered by the daemon" "$body" "over"
+web post "/api/job.outcome?job_id=ended&attempt=1&outcome=failure&note=wrong%20numbers" "X-Proctor-Action: $action"
+is "an outcome is set" "$code" 200
+json "and is the job's" "$("$PROCTOR" report ended --json)" 'd["outcome"] == "failure" and "wrong numbers" in d["reason"]'
+web post "/api/job.outcome?job_id=ended&attempt=1&outcome=lost" "X-Proctor-Action: $action"
+is "one that is none is refused" "$code" 400
+web post "/api/job.outcome?job_id=ended&attempt=1&outcome=measured" "X-Proctor-Action: $action"
+json "the measured one comes back" "$("$PROCTOR" report ended --json)" 'd["outcome"] == "success"'
 
 # ---- broken requests ----
 

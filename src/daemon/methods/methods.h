@@ -36,10 +36,11 @@ rpc_method_fn method_daemon_config, method_daemon_events, method_daemon_status, 
 	method_daemon_top, method_daemon_top_stream, method_admit, method_estimate,
 	method_correlate, method_events_subscribe, method_resource_context, method_job_anomalies,
 	method_job_attach, method_job_attempts, method_job_cancel, method_job_events,
-	method_job_list, method_job_report, method_job_samples, method_job_series,
-	method_job_submit, method_job_wait, method_learn_patterns, method_mark_phase,
-	method_runner_barrier, method_runner_calls, method_runner_changed, method_runner_frames,
-	method_runner_hello, method_runner_samples, method_runner_stream, method_web_link;
+	method_job_list, method_job_outcome, method_job_report, method_job_samples,
+	method_job_series, method_job_submit, method_job_wait, method_learn_patterns,
+	method_mark_phase, method_runner_barrier, method_runner_calls, method_runner_changed,
+	method_runner_frames, method_runner_hello, method_runner_samples, method_runner_stream,
+	method_web_link;
 
 /* After each look. */
 void service_tend_guests(struct service *s);

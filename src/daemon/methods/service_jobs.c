@@ -173,6 +173,65 @@ int method_job_report(void *ctx, struct rpc_call *call, struct err *err)
 	return service_answer_aside(s, call, &answer_report, task, err);
 }
 
+/* ---- outcomes, as a person judges them ---- */
+
+#define NOTE_MAX_BYTES 1000
+
+struct outcome_params {
+	const char *job_id, *outcome, *note;
+	uint64_t attempt;
+};
+
+static const struct rpc_field outcome_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct outcome_params, job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct outcome_params, attempt), .is_required = true,
+	  .min = 1, .max = INT32_MAX },
+	{ "outcome", RPC_STRING, offsetof(struct outcome_params, outcome), .is_required = true },
+	{ "note", RPC_STRING, offsetof(struct outcome_params, note), .is_required = false },
+};
+
+int method_job_outcome(void *ctx, struct rpc_call *call, struct err *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	CLEANUP(attempt_release) struct attempt a;
+	struct outcome_params params = { 0 };
+	struct store_verdict verdict = { .uid = peer->uid, .wall_ns = clock_wall_ns() };
+	struct service *s = ctx;
+	struct json *j;
+	int num = 0,
+	    r = rpc_call_read(call, outcome_fields, ARRAY_SIZE(outcome_fields), &params, err);
+
+	attempt_init(&a);
+	if (r < 0)
+		return r;
+	verdict.note = params.note;
+	if (strcmp(params.outcome, "measured") != 0)
+		verdict.outcome = outcome_from_name(params.outcome);
+	if (strcmp(params.outcome, "measured") != 0 && verdict.outcome != OUTCOME_SUCCESS &&
+	    verdict.outcome != OUTCOME_FAILURE)
+		return err_set(err, -EINVAL, "'outcome' wants success, failure or measured");
+	if (params.note && strlen(params.note) > NOTE_MAX_BYTES)
+		return err_set(err, -EINVAL, "'note' has at most %d bytes", NOTE_MAX_BYTES);
+	r = service_find_attempt(s, peer, params.job_id, params.attempt, &num, err);
+	if (r == 0)
+		r = store_read_progress(s->store, params.job_id, num, &a, err);
+	if (r == 0 && !service_may_control(peer, a.uid))
+		r = err_set(err, -EPERM, "job %s is not yours to judge", params.job_id);
+	if (r == 0)
+		r = verdict.outcome == OUTCOME_NONE
+			    ? store_restore_outcome(s->store, params.job_id, num, err)
+			    : store_set_outcome(s->store, params.job_id, num, &verdict, err);
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_string(j, "job_id", params.job_id);
+	json_key_int(j, "attempt", num);
+	json_key_string(j, "outcome", params.outcome);
+	json_end_object(j);
+	return 0;
+}
+
 /* ---- what was recorded of jobs, for those who may not read the database itself ---- */
 
 typedef int read_fn(struct recorded *r, struct store *store, struct err *err);

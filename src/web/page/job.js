@@ -1,6 +1,6 @@
 // One attempt: the answer first, then what it used over time, its processes, events and likes.
 
-import { call } from './api.js';
+import { call, change } from './api.js';
 import { Chart } from './chart.js';
 import { badge, bytes, clock, duration, el, jobUrl, marked, moment, number, refill, section, size, svg, table } from './dom.js';
 import { group, metrics, moved, read, shortName } from './series.js';
@@ -57,7 +57,7 @@ export class Job {
 				el('a', { href: `#/compare?runs=${encodeURIComponent(`${this.job}:${r.attempt}`)}${r.attempt > 1 ? `,${encodeURIComponent(`${this.job}:${r.attempt - 1}`)}` : ''}` },
 					r.attempt > 1 ? `Compare with #${r.attempt - 1}` : 'Compare'), ' ',
 				r.telemetry ? el('a', { href: jobUrl(this.job, r.attempt, 'ranks') }, 'Ranks') : null, ' ',
-				el('a', { href: `/api/job.report?job_id=${encodeURIComponent(this.job)}&attempt=${r.attempt}`, download: `${this.job}-${r.attempt}.json` }, 'JSON')));
+				el('a', { href: `/api/job.report?job_id=${encodeURIComponent(this.job)}&attempt=${r.attempt}`, download: `${this.job}-${r.attempt}.json` }, 'JSON'), ' ', this.actions()));
 		this.facts.replaceChildren(...[
 			fact('Took', this.isRunning ? duration(Date.now() / 1000 - r.started) : marked(duration(r.wall_seconds), e.wall_seconds)),
 			fact('Peak memory', marked(size(r.peak_rss_mb), e.peak_rss_mb), r.max_process_rss_mb !== null ? `one process ${size(r.max_process_rss_mb)}` : ''),
@@ -70,6 +70,20 @@ export class Job {
 			r.signal ? fact('Signal', String(r.signal)) : false,
 			fact('Host', r.host ?? 'unknown', r.workdir),
 		].filter(Boolean));
+	}
+
+	// What changes something is asked for once more.
+	actions() {
+		const r = this.report;
+		const button = (label, question, method, params) => el('button', { type: 'button', class: 'small', onclick: () => confirm(question)
+			&& change(method, { job_id: this.job, attempt: r.attempt, ...params }).then(() => this.load()).catch(this.store.onFailure) }, label);
+		const judge = (outcome, label) => button(label, `Record that ${this.job} #${r.attempt} was a ${outcome}?`, 'job.outcome', { outcome });
+
+		if (this.isRunning)
+			return button('Cancel', `End job ${this.job} #${r.attempt}?`, 'job.cancel', { uid: r.uid });
+		if (!r.ended)
+			return null;
+		return r.outcome === 'success' ? judge('failure', 'Mark as failure') : judge('success', 'Mark as success');
 	}
 
 	// ---- anomalies ----
@@ -143,7 +157,8 @@ export class Job {
 		const wanted = `${this.metric} ${this.by} ${this.span}`;
 
 		this.wanted = wanted;
-		const answer = await read(this.job, this.attempt, this.metric, points, this.span?.[0], this.span?.[1]);
+		const all = [this.report.started, this.isRunning ? Date.now() / 1000 : this.report.ended ?? this.report.last_seen];
+		const answer = await read(this.job, this.attempt, this.metric, points, ...(this.span ?? all));
 
 		if (this.wanted !== wanted) // another was chosen meanwhile
 			return;
