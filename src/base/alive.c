@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 
 /* Fields of proc/PID/stat, by their numbers in proc(5). */
 #define STAT_STATE 3
@@ -52,18 +54,39 @@ int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_tick
 	return 0;
 }
 
-static ssize_t read_text(int root_fd, pid_t pid, char text[STAT_BYTES])
+ssize_t proc_read_text(int root_fd, pid_t pid, const char *file, char *text, size_t size)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "proc/%d/stat", (int)pid);
-	return io_read_text_at(root_fd, path, text, STAT_BYTES);
+	snprintf(path, sizeof(path), "%sproc/%d/%s", root_fd == AT_FDCWD ? "/" : "", (int)pid,
+		 file);
+	return io_read_text_at(root_fd, path, text, size);
+}
+
+void proc_add_name(struct buf *out, int root_fd, pid_t pid)
+{
+	char text[65];
+	ssize_t n = proc_read_text(root_fd, pid, "comm", text, sizeof(text));
+
+	while (n > 0 && text[n - 1] == '\n')
+		n--;
+	utf8_add_text(out, text, n > 0 ? (size_t)n : 0);
+}
+
+bool proc_is_own_program(pid_t pid)
+{
+	struct stat own, other;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
 static int read_stat(int root_fd, pid_t pid, char *ret_state, uint64_t *ret_start_ticks)
 {
 	char text[STAT_BYTES];
-	ssize_t n = read_text(root_fd, pid, text);
+	ssize_t n = proc_read_text(root_fd, pid, "stat", text, sizeof(text));
 
 	return n < 0 ? (int)n : alive_parse_stat(text, ret_state, ret_start_ticks);
 }
@@ -149,7 +172,8 @@ bool proc_is_ancestor(pid_t pid)
 	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != (uint64_t)pid; i++) {
 		const char *parent = NULL;
 
-		if (above <= INT_MAX && read_text(root_fd, (pid_t)above, text) >= 0)
+		if (above <= INT_MAX &&
+		    proc_read_text(root_fd, (pid_t)above, "stat", text, sizeof(text)) >= 0)
 			parent = find_field(text, STAT_PARENT);
 		if (!parent || num_scan_u64(&parent, &above) < 0)
 			return false;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #define ALIVE_BOOT_ID_BYTES 37 /* 36 characters and a NUL */
@@ -24,6 +25,16 @@ int proc_open_root(struct err *err);
 
 /* Of the running kernel; "" where it cannot be read. */
 void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES]);
+
+/* A file of proc/PID, as io_read_text_at(); root_fd may be AT_FDCWD: that of this process. */
+ssize_t proc_read_text(int root_fd, pid_t pid, const char *file, char *text, size_t size);
+
+/* What it calls itself, which may be anything, as it may be shown; nothing where that is not told.
+ */
+void proc_add_name(struct buf *out, int root_fd, pid_t pid);
+
+/* Whether it runs the same program as this process: a proctor. */
+bool proc_is_own_program(pid_t pid);
 
 /* -ENOENT, -ESRCH: no such process. */
 int proc_start_ticks(pid_t pid, uint64_t *ret);

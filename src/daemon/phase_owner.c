@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/io.h"
+#include "base/alive.h"
 #include "base/macros.h"
 #include "recorder/recorder.h"
 #include "sources/sources.h"
@@ -55,11 +55,8 @@ bool phase_is_text_shell(const char *cmdline, size_t n)
 /* What is longer than text ends there, as a word. Returns its bytes, 0 where there is none. */
 static size_t read_cmdline(int root_fd, pid_t pid, char *text)
 {
-	char path[48];
-	ssize_t n;
+	ssize_t n = proc_read_text(root_fd, pid, "cmdline", text, CMDLINE_BYTES);
 
-	snprintf(path, sizeof(path), "proc/%d/cmdline", (int)pid);
-	n = io_read_text_at(root_fd, path, text, CMDLINE_BYTES);
 	if (n > 0 && text[n - 1] != '\0')
 		n++; /* the NUL that ends the text */
 	return n > 0 ? (size_t)n : 0;

@@ -15,10 +15,9 @@
 bool caller_is_process_of(pid_t pid, uid_t uid)
 {
 	struct process_facts facts = { 0 };
-	char path[64], text[4096];
+	char text[4096];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (pid <= 0 || io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+	if (pid <= 0 || proc_read_text(AT_FDCWD, pid, "status", text, sizeof(text)) <= 0 ||
 	    process_facts_parse_status(text, &facts) < 0)
 		return false;
 	return facts.is_pure && facts.uid == uid;

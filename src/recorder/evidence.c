@@ -148,17 +148,6 @@ void around_tell(const struct around *around, struct anomaly_host *host)
 
 /* ---- whom ---- */
 
-/* A run inside of a run is a process like others, and still it is us. */
-static bool is_proctor(pid_t pid)
-{
-	struct stat self, other;
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return stat("/proc/self/exe", &self) == 0 && stat(path, &other) == 0 &&
-	       self.st_dev == other.st_dev && self.st_ino == other.st_ino;
-}
-
 static int check(const struct evidence_trace *t, const struct evidence_from *from,
 		 const struct episode *e, struct err *err)
 {
@@ -172,7 +161,7 @@ static int check(const struct evidence_trace *t, const struct evidence_from *fro
 		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
 	if (!may_see(from->uid, U64_UNKNOWN, from->root_fd, pid))
 		return err_set(err, -EPERM, "process %d is not its user's alone", (int)pid);
-	if (is_proctor(pid))
+	if (proc_is_own_program(pid))
 		return err_set(err, -EINVAL, "proctor does not trace itself");
 	return 0;
 }

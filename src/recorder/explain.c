@@ -13,9 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/io.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
 #include "recorder/run_internal.h"
 
 /* ---- a time limit: what its processes wait for ---- */
@@ -335,18 +335,11 @@ static bool add_full_disks(struct run *run, struct buf *why)
 void explain_sender(const struct run *run, pid_t pid, char *text, size_t size)
 {
 	CLEANUP(buf_release) struct buf name = BUF_INIT;
-	char path[32], comm[COMM_BYTES];
-	ssize_t n;
 
 	text[0] = '\0';
 	if (pid <= 0 || run->root_fd < 0)
 		return;
-	snprintf(path, sizeof(path), "proc/%d/comm", (int)pid);
-	n = io_read_text_at(run->root_fd, path, comm, sizeof(comm));
-	while (n > 0 && comm[n - 1] == '\n')
-		n--;
-	for (ssize_t i = 0; i < n;)
-		i += (ssize_t)utf8_add_shown(&name, comm + i, (size_t)(n - i));
+	proc_add_name(&name, run->root_fd, pid);
 	if (name.len > 0)
 		snprintf(text, size, "%s (pid %d)", name.data, (int)pid);
 	else

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/alive.h"
-#include "base/io.h"
 #include "base/num.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
@@ -113,11 +112,8 @@ int process_facts_parse_status(const char *text, struct process_facts *ret)
 
 static int read_file(int root_fd, pid_t pid, const char *name, char *text, size_t size)
 {
-	char path[48];
-	ssize_t n;
+	ssize_t n = proc_read_text(root_fd, pid, name, text, size);
 
-	snprintf(path, sizeof(path), "proc/%d/%s", (int)pid, name);
-	n = io_read_text_at(root_fd, path, text, size);
 	return n == -ENOENT ? -ESRCH : n < 0 ? (int)n : 0;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/macros.h"
@@ -23,14 +24,6 @@
 /* stat and io are far smaller. */
 #define SINGLE_TEXT_BYTES 8192
 
-static ssize_t read_file(int root_fd, pid_t pid, const char *file, char *text, size_t size)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "proc/%d/%s", (int)pid, file);
-	return io_read_text_at(root_fd, path, text, size);
-}
-
 void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 {
 	long hz = sysconf(_SC_CLK_TCK);
@@ -40,7 +33,7 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 
 	proc_sample_init(ret);
 	ret->key.pid = pid;
-	if (read_file(root_fd, pid, "stat", text, sizeof(text)) > 0 &&
+	if (proc_read_text(root_fd, pid, "stat", text, sizeof(text)) > 0 &&
 	    pid_stat_parse(text, &st) == 0) {
 		ret->key.start_ticks = st.start_ticks;
 		ret->ppid = st.ppid;
@@ -52,7 +45,7 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 		ret->child_user_ns = ticks_to_ns(st.child_user_ticks, hz);
 		ret->child_system_ns = ticks_to_ns(st.child_system_ticks, hz);
 	}
-	if (read_file(root_fd, pid, "status", text, sizeof(text)) > 0) {
+	if (proc_read_text(root_fd, pid, "status", text, sizeof(text)) > 0) {
 		pid_status_parse(text, &status);
 		ret->ignores_sigchld = status.ignores_sigchld;
 	}
@@ -152,7 +145,7 @@ uint64_t sources_read_rss(int root_fd, pid_t pid)
 	char text[SINGLE_TEXT_BYTES];
 	struct pid_statm statm;
 
-	if (read_file(root_fd, pid, "statm", text, sizeof(text)) <= 0 ||
+	if (proc_read_text(root_fd, pid, "statm", text, sizeof(text)) <= 0 ||
 	    pid_statm_parse(text, &statm) < 0)
 		return U64_UNKNOWN;
 	return statm.resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -177,7 +170,7 @@ int sources_read_sheet(int root_fd, pid_t pid, const char *job_id)
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out)
 {
 	char text[SINGLE_TEXT_BYTES];
-	ssize_t n = read_file(root_fd, pid, "cmdline", text, sizeof(text));
+	ssize_t n = proc_read_text(root_fd, pid, "cmdline", text, sizeof(text));
 
 	if (n < 0)
 		return (int)n;

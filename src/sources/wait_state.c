@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/io.h"
 #include "base/num.h"
 #include "base/unknown.h"
@@ -486,12 +487,11 @@ static void describe_epoll(const struct looked_at *p, uint64_t fd, struct wait_s
 
 static void name_other(int root_fd, pid_t pid, struct wait_state *w)
 {
-	char path[32], text[TEXT_BYTES];
+	char text[TEXT_BYTES];
 	struct pid_stat st;
 
 	w->other = pid;
-	snprintf(path, sizeof(path), "proc/%d/stat", (int)pid);
-	if (io_read_text_at(root_fd, path, text, sizeof(text)) > 0 &&
+	if (proc_read_text(root_fd, pid, "stat", text, sizeof(text)) > 0 &&
 	    pid_stat_parse(text, &st) == 0)
 		memcpy(w->other_comm, st.comm, sizeof(st.comm));
 }

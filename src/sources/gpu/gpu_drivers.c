@@ -342,12 +342,14 @@ struct measure {
 /* "NVML: memory takes 0.005 ms"; U64_UNKNOWN: it is no question, or was not answered. */
 static void tell(void *ctx, const char *what, uint64_t ns)
 {
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	const struct measure *m = ctx;
 
+	utf8_add_text(&line, what, strlen(what)); /* drivers name devices as they like */
 	if (u64_known(ns))
-		dprintf(m->fd, "%s: %s takes %.3g ms\n", m->rung, what, (double)ns / 1e6);
-	else
-		dprintf(m->fd, "%s: %s\n", m->rung, what);
+		buf_printf(&line, " takes %.3g ms", (double)ns / 1e6);
+	if (buf_error(&line) == 0)
+		dprintf(m->fd, "%s: %s\n", m->rung, line.data);
 }
 
 static enum gpus_told read_once(const struct gpu_driver *driver, void *opened, struct measure *m)

@@ -104,10 +104,10 @@ enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_file
 
 bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret)
 {
-	char path[64], text[STAT_BYTES], state;
+	char text[STAT_BYTES], state;
 
-	snprintf(path, sizeof(path), "proc/%llu/stat", (unsigned long long)pid);
-	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0 ||
+	if (pid > INT32_MAX ||
+	    proc_read_text(root_fd, (pid_t)pid, "stat", text, sizeof(text)) < 0 ||
 	    alive_parse_stat(text, &state, &ret->start_ticks) < 0)
 		return false;
 	ret->pid = (pid_t)pid;
@@ -127,7 +127,7 @@ bool gpu_is_own(int root_fd, uint64_t pid)
 static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 {
 	CLEANUP(dir_close) DIR *proc = dir_open_at(root_fd, "proc");
-	char path[64], text[STATUS_BYTES];
+	char text[STATUS_BYTES];
 	struct pid_status status;
 	pid_t pid;
 
@@ -136,8 +136,7 @@ static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 	o->looked_boot_ns = now_ns;
 	o->n_looks++;
 	while (proc && (pid = dir_next_pid(proc)) > 0) {
-		snprintf(path, sizeof(path), "proc/%d/status", (int)pid);
-		if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
+		if (proc_read_text(root_fd, pid, "status", text, sizeof(text)) < 0)
 			continue;
 		pid_status_parse(text, &status); /* ns_pid: in the innermost namespace */
 		if (!u64_known(status.ns_pid) || status.ns_pid == (uint64_t)pid ||

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -209,14 +208,13 @@ bool sources_has_strace(void)
 static int read_status(pid_t pid, const char *key, int64_t *ret)
 {
 	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
-	char path[64], text[STATUS_BYTES];
+	char text[STATUS_BYTES];
 	const char *at;
 	uint64_t v;
 
-	snprintf(path, sizeof(path), "proc/%d/status", (int)pid);
 	if (root_fd < 0)
 		return -ENODATA;
-	if (io_read_text_at(root_fd, path, text, sizeof(text)) <= 0)
+	if (proc_read_text(root_fd, pid, "status", text, sizeof(text)) <= 0)
 		return -ESRCH;
 	at = strstr(text, key);
 	if (!at)
@@ -266,14 +264,10 @@ static int strace_check_chosen(pid_t pid, struct err *err)
 {
 	int r = strace_check(pid, err);
 	pid_t traced;
-	struct stat own, other;
-	char path[64];
 
 	if (r < 0)
 		return r;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
-	    own.st_dev == other.st_dev && own.st_ino == other.st_ino)
+	if (proc_is_own_program(pid))
 		return err_set(err, -EINVAL, "process %d is a proctor, which does not trace itself",
 			       (int)pid);
 	traced = find_traced(pid);
@@ -401,12 +395,11 @@ pid_t strace_pid(const struct strace *s)
 /* Why nobody may trace it; NULL: somebody else may. */
 static const char *why_nobody(pid_t pid)
 {
-	char path[32], text[1024], state;
+	char text[1024], state;
 	unsigned flags, n_threads;
 	const char *rest;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+	if (proc_read_text(AT_FDCWD, pid, "stat", text, sizeof(text)) < 0)
 		return NULL;
 	rest = strrchr(text, ')'); /* the name may hold anything */
 	if (!rest ||

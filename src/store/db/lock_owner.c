@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
-#include "base/utf8.h"
 #include "store/db/db.h"
 
 /* What comes later is not looked at. */
@@ -172,16 +172,9 @@ pid_t lock_owner_find_opener(const struct stat *file)
 void lock_owner_describe(pid_t pid, char ret[LOCK_OWNER_BYTES])
 {
 	CLEANUP(buf_release) struct buf name = BUF_INIT;
-	char path[64], text[65];
-	ssize_t n = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
 	if (pid > 0)
-		n = io_read_text_at(AT_FDCWD, path, text, sizeof(text));
-	if (n > 0 && text[n - 1] == '\n')
-		n--;
-	for (ssize_t i = 0; i < n;)
-		i += (ssize_t)utf8_add_shown(&name, text + i, (size_t)(n - i));
+		proc_add_name(&name, AT_FDCWD, pid);
 	if (pid <= 0)
 		snprintf(ret, LOCK_OWNER_BYTES, "another process");
 	else if (name.len > 0)
