@@ -39,6 +39,8 @@ mkdir "$TMP/web"
 sed -i "s#$TMP/passed.step#$TMP/web/passed.step#" "$TMP/steps.yaml"
 "$PROCTOR" run -q --job ended -- sh -c 'exit 7 # <img src=x onerror=alert(1)>'
 "$PROCTOR" run -q --job ended -- sleep 1
+printf 'job_id: ranks\nsheets:\n  - name: all\n    ranks: 3\n    run: sleep 3\n' >"$TMP/ranks.yaml"
+"$PROCTOR" run -q -f "$TMP/ranks.yaml"
 "$PROCTOR" run -q -f "$TMP/steps.yaml" &
 "$PROCTOR" run -q --job leaky -- python3 "$TMP/leak.py" "$TMP/web" &
 leaks() { "$PROCTOR" anomalies --job leaky --json 2>/dev/null | grep -q memory_leak; }

@@ -82,7 +82,7 @@ class Page:
         return self.browser.find_elements(By.CSS_SELECTOR, css)
 
     def text(self, css):
-        return " ".join(e.text for e in self.all(css))
+        return self.js("return [...document.querySelectorAll(arguments[0])].map((n) => n.innerText).join(' ')", css)
 
     def has(self, css, text):
         return until(lambda: text in self.text(css))
@@ -169,6 +169,11 @@ def main(proctor, link, folder):
         check("runs are compared", page.has("table", "ended #2"), page.text("main"))
         check("labels and contrast of a comparison", not page.js(AUDIT), page.js(AUDIT))
         page.picture("compare")
+        page.go("#/ranks/ranks")
+        check("ranks have the verdict's sentence", page.has(".verdict", "rank"), page.text("main"))
+        check("and a line each", page.has("table", "rank 2"), page.text("main"))
+        check("labels and contrast of ranks", not page.js(AUDIT), page.js(AUDIT))
+        check("nothing that is unknown is printed as null", "null" not in page.text("main") and "NaN" not in page.text("main"), page.text("main"))
         page.go("#/patterns")
         check("patterns are listed", page.has("main", "Patterns"), page.text("main"))
         page.go("#/job/ended/1")

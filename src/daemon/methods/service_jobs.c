@@ -127,6 +127,8 @@ static int read_report(void *ctx, struct store *store, struct buf *ret_json, str
 	for (size_t i = 0; !task->sees_all && i < a.details.n_anomalies; i++)
 		recorded_hide_host(&a.details.anomalies[i]);
 	if (r == 0)
+		r = recorded_ranks_judge(store, &a, err);
+	if (r == 0)
 		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
 		return r;

@@ -16,13 +16,14 @@ export class Job {
 		this.span = options.get('from') && options.get('to') ? [Number(options.get('from')), Number(options.get('to'))] : null;
 		this.head = el('div', { class: 'answer' });
 		this.facts = el('dl', { class: 'facts' });
+		this.time = el('div', {});
 		this.found = el('div', {});
 		this.tools = el('div', { class: 'tools' });
 		this.picture = el('div', {});
 		this.also = el('div', {});
 		this.tree = el('div', {});
 		this.rest = el('div', {});
-		this.node = el('div', { class: 'jobview' }, this.head, this.facts, this.found,
+		this.node = el('div', { class: 'jobview' }, this.head, this.facts, this.time, this.found,
 			section('Over time', this.tools, this.picture, this.also), this.tree, this.rest);
 	}
 
@@ -33,6 +34,7 @@ export class Job {
 		this.attempt = report.attempt;
 		document.title = `${this.job} #${this.attempt} · proctor`;
 		this.showAnswer();
+		this.showTime();
 		this.showAnomalies();
 		this.showTools();
 		this.showTree();
@@ -84,6 +86,30 @@ export class Job {
 		if (!r.ended)
 			return null;
 		return r.outcome === 'success' ? judge('failure', 'Mark as failure') : judge('success', 'Mark as success');
+	}
+
+	// Where the time of its threads went: a bar, and the same in words.
+	showTime() {
+		const seconds = this.report.time?.seconds;
+
+		if (!seconds) {
+			this.time.replaceChildren();
+			return;
+		}
+		const parts = Object.entries(seconds).filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]);
+		const all = parts.reduce((sum, [, v]) => sum + v, 0);
+		const shown = parts.filter(([, v]) => v / all >= 0.005).slice(0, 8);
+		let x = 0;
+
+		this.time.replaceChildren(...(all > 0 ? [section('Where the time went',
+			svg('svg', { viewBox: '0 0 1000 10', preserveAspectRatio: 'none', class: 'share', 'aria-hidden': 'true' }, ...shown.map(([, v], i) => {
+				const rect = svg('rect', { x: String(x), width: String((v / all) * 1000), height: '10', class: `c${i}` });
+
+				x += (v / all) * 1000;
+				return rect;
+			})),
+			el('ul', { class: 'key' }, shown.map(([k, v], i) => el('li', {}, el('i', { class: `dot c${i}` }), k.replaceAll('_', ' '), ' ',
+				el('b', {}, marked(`${number((100 * v) / all, 0)} %`, this.report.time.evidence)), el('span', { class: 'quiet' }, ` ${duration(v)}`)))))] : []));
 	}
 
 	// ---- anomalies ----

@@ -19,11 +19,11 @@ export class Ranks {
 		const t = report.telemetry, finding = t?.finding;
 
 		this.attempt = report.attempt;
-		this.head.replaceChildren(el('h1', {}, el('a', { href: jobUrl(this.job, this.attempt) }, this.job), el('span', { class: 'quiet' }, ` #${this.attempt} ranks `), badge(report)),
+		this.head.replaceChildren(...[el('h1', {}, el('a', { href: jobUrl(this.job, this.attempt) }, this.job), el('span', { class: 'quiet' }, ` #${this.attempt} ranks `), badge(report)),
 			el('p', { class: 'verdict' }, finding?.reason ?? 'No ranks were recorded, or their samples are no longer kept.'),
 			finding?.settled_by ? el('p', {}, finding.settled_by) : null,
 			t ? el('p', { class: 'quiet' }, `${number(t.ranks, 0)} of ${number(t.world_size, 0)} ranks with samples, measured by ${t.measure.replace('_', ' ')}`
-				+ `${finding?.probability ? `; probability ${number(finding.probability, 3)}` : ''}${finding?.onset ? `; onset ${moment(finding.onset)}` : ''}`) : null);
+				+ `${finding?.probability ? `; probability ${number(finding.probability, 3)}` : ''}${finding?.onset ? `; onset ${moment(finding.onset)}` : ''}`) : null].filter(Boolean));
 		const answer = await read(this.job, this.attempt, t?.measure === 'gpu_memory' ? 'gpu_memory' : 'rss', 800);
 		const lines = group(answer, 'rank').filter((l) => l.name !== 'no rank');
 		const named = finding?.rank ?? null;
