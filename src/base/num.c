@@ -194,6 +194,34 @@ int num_parse_time(const char *text, double *ret_seconds)
 	return r;
 }
 
+int num_parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "kmgt";
+	size_t n = strspn(text, "0123456789.");
+	const char *rest = text + n + strspn(text + n, " ");
+	const char *unit = *rest ? strchr(units, *rest | 0x20) : NULL;
+	char number[64];
+	double v;
+	int r;
+
+	if (n >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, text, n);
+	number[n] = '\0';
+	r = num_parse_f64(number, &v);
+	if (r < 0 || (*rest && !unit))
+		return r < 0 ? r : -EINVAL;
+	if (!unit)
+		return -EDOM;
+	if (rest[1] && strcasecmp(rest + 1, "b") != 0 && strcasecmp(rest + 1, "ib") != 0)
+		return -EINVAL;
+	v *= (double)(UINT64_C(1024) << (10 * (unit - units)));
+	if (v >= 9e18)
+		return -ERANGE;
+	*ret_bytes = (uint64_t)v;
+	return 0;
+}
+
 void num_add_bytes(struct buf *out, uint64_t bytes)
 {
 	static const char *const units[] = { "B", "KB", "MB", "GB", "TB", "PB", "EB" };

@@ -44,5 +44,11 @@ int num_parse_duration(const char *text, double *ret_seconds);
 /* What users write: the same, and parts of a second ("200ms", "0.2s"). */
 int num_parse_time(const char *text, double *ret_seconds);
 
+/*
+ * An amount of memory in bytes: "512M", "1.5G", "8GiB", "64 kB". A unit is K, M, G or T, each 1024
+ * times the one before it. -EDOM: there is no unit.
+ */
+int num_parse_size(const char *text, uint64_t *ret_bytes);
+
 /* Appends "312 MB" or "1.5 GB"; "-" for U64_UNKNOWN. A MB has 1024 x 1024 bytes. */
 void num_add_bytes(struct buf *out, uint64_t bytes);

@@ -381,6 +381,33 @@ static enum health check_pressure(struct patient *p, struct buf *detail)
 	return HEALTH_NOTE;
 }
 
+/* Makes one as a run does, with limits that hold nothing back. */
+static bool add_job_cgroup(struct patient *p, struct buf *detail)
+{
+	struct job_limits limits = { UINT64_C(1) << 50, JOB_PROCESSES_MAX, 64 };
+	struct job_cgroup *cgroup;
+	struct err err = ERR_INIT;
+
+	if (job_cgroup_new(p->root_fd, &limits, &cgroup, &err) < 0) {
+		buf_printf(detail, "; jobs get none of their own: %s", err.text);
+		return false;
+	}
+	job_cgroup_free(cgroup);
+	buf_add_str(detail, "; each job gets its own");
+	if (u64_known(limits.memory_bytes) || u64_known(limits.max_processes) ||
+	    !isnan(limits.cpus)) {
+		buf_printf(detail,
+			   ", where the kernel does not enforce limits of %s%s%s: the parent "
+			   "cgroup passes no controllers on",
+			   u64_known(limits.memory_bytes) ? "memory " : "",
+			   u64_known(limits.max_processes) ? "processes " : "",
+			   isnan(limits.cpus) ? "" : "CPU time");
+		return false;
+	}
+	buf_add_str(detail, ", with limits of memory, processes and CPU time");
+	return true;
+}
+
 static enum health check_cgroups(struct patient *p, struct buf *detail)
 {
 	bool is_v2 = faccessat(p->root_fd, "sys/fs/cgroup/cgroup.controllers", F_OK, 0) == 0;
@@ -397,7 +424,7 @@ static enum health check_cgroups(struct patient *p, struct buf *detail)
 		buf_add_str(detail, "version 1");
 	else
 		buf_add_str(detail, "none mounted");
-	return is_v2 || is_v1 || is_hybrid ? HEALTH_OK : HEALTH_NOTE;
+	return add_job_cgroup(p, detail) ? HEALTH_OK : HEALTH_NOTE;
 }
 
 static enum health check_files(struct patient *p, struct buf *detail)

@@ -129,7 +129,7 @@ static int answer(const struct estimate_args *args, const struct settings *setti
 	if (args->file) /* as "proctor run" would make it */
 		r = job_file_load(args->file, &spec, err);
 	else if (job_spec_set_command(&spec, (const char *const *)args->command.items,
-				      args->sheet_num ? args->sheet_num : 1) < 0)
+				      args->sheet_num ? args->sheet_num : 1, F64_UNKNOWN) < 0)
 		r = err_set(err, -ENOMEM, "out of memory");
 	else
 		r = 0;

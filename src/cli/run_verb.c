@@ -36,6 +36,9 @@ struct run_args {
 	double interval_seconds; /* NaN: what the configuration says */
 	double grace_seconds, kill_after_seconds;
 	bool json, quiet, report, leave_background;
+	struct job_limits limits;
+	double timeout_seconds;
+	int cgroup;	     /* which of its words; -1: none is given */
 	int syscalls;	     /* which of its words; -1: none is given */
 	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
 	bool makes_log;	     /* and says that we are to keep one */
@@ -50,7 +53,16 @@ struct run_args {
 #define INTERVAL_MAX_SECONDS 300.0
 #define PATIENCE_MAX_SECONDS 86400.0
 
-enum run_key { KEY_SHEET = 256, KEY_OUTPUT, KEY_GRACE, KEY_KILL_AFTER };
+enum run_key {
+	KEY_SHEET = 256,
+	KEY_OUTPUT,
+	KEY_GRACE,
+	KEY_KILL_AFTER,
+	KEY_MEMORY,
+	KEY_PIDS,
+	KEY_CPUS,
+	KEY_TIMEOUT,
+};
 
 static const struct argp_option run_argp_options[] = {
 	{ "file", 'f', "FILE", 0, "Run the sheets of a job file instead of one command", 0 },
@@ -73,6 +85,16 @@ static const struct argp_option run_argp_options[] = {
 		   "Print the report for people to stdout at the end"),
 	CLI_OPTION("quiet", run_args, quiet, NULL, "No summary, no progress bar, no warnings"),
 	CLI_SHORT('q'),
+	{ "memory", KEY_MEMORY, "SIZE", 0,
+	  "Memory limit of the job, such as 8G or 512M: the kernel ends processes beyond it", 0 },
+	{ "pids", KEY_PIDS, "N", 0, "Limit of processes and threads at once", 0 },
+	{ "cpus", KEY_CPUS, "N", 0, "Limit of CPU time, in cores, such as 2 or 0.5", 0 },
+	{ "timeout", KEY_TIMEOUT, "TIME", 0,
+	  "Time limit of the command, such as 10m: all its processes are ended then", 0 },
+	CLI_CHOICE(
+		"cgroup", run_args, cgroup, "HOW",
+		"auto or off (whether the job gets a cgroup of its own, where this user may make "
+		"one; default auto)"),
 	CLI_OPTION("leave-background", run_args, leave_background, NULL,
 		   "Leave processes running that outlive the command; without it they are ended"),
 	{ "grace", KEY_GRACE, "TIME", 0,
@@ -100,6 +122,7 @@ static double parse_patience(struct argp_state *state, const char *option, const
 static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 {
 	struct run_args *args = state->input;
+	int r;
 
 	switch (key) {
 	case 'f':
@@ -130,6 +153,34 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 		args->output = strcmp(arg, "-") == 0 ? NULL : arg;
 		args->json = true;
 		return 0;
+	case KEY_MEMORY:
+		r = num_parse_size(arg, &args->limits.memory_bytes);
+		if (r == -EDOM)
+			cli_usage_error(state, "--memory wants a unit: '%sM' or '%sG'?", arg, arg);
+		if (r < 0 || args->limits.memory_bytes < JOB_MEMORY_MIN_BYTES)
+			cli_usage_error(state,
+					"--memory wants at least 4M, such as 512M or 8G, not '%s'",
+					arg);
+		return 0;
+	case KEY_PIDS:
+		args->limits.max_processes =
+			(uint64_t)cli_parse_int(state, "--pids", arg, 1, JOB_PROCESSES_MAX);
+		return 0;
+	case KEY_CPUS:
+		if (num_parse_f64(arg, &args->limits.cpus) < 0 ||
+		    args->limits.cpus < JOB_CPUS_MIN || args->limits.cpus > JOB_CPUS_MAX)
+			cli_usage_error(state,
+					"--cpus wants a number of cores from 0.01 to %d, not '%s'",
+					JOB_CPUS_MAX, arg);
+		return 0;
+	case KEY_TIMEOUT:
+		if (num_parse_time(arg, &args->timeout_seconds) < 0 ||
+		    !(args->timeout_seconds > 0) || args->timeout_seconds > TIMEOUT_MAX_SECONDS)
+			cli_usage_error(state,
+					"--timeout wants a length of time, such as 90s or 10m, not "
+					"'%s'",
+					arg);
+		return 0;
 	case KEY_GRACE:
 		args->grace_seconds = parse_patience(state, "--grace", arg);
 		return 0;
@@ -147,6 +198,11 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 			cli_usage_error(
 				state,
 				"--sheet goes with a command; a job file numbers its sheets itself");
+		if (args->file && !isnan(args->timeout_seconds))
+			cli_usage_error(
+				state,
+				"--timeout goes with a command; a job file has a timeout for each "
+				"sheet");
 		if (args->json && args->report && !args->output)
 			cli_usage_error(
 				state,
@@ -336,7 +392,8 @@ static int make_spec(struct run_args *args, struct job_spec *spec, struct err *e
 
 	if (!args->file) {
 		r = job_spec_set_command(spec, (const char *const *)args->command.items,
-					 args->sheet_num ? args->sheet_num : 1);
+					 args->sheet_num ? args->sheet_num : 1,
+					 args->timeout_seconds);
 		spec->job_id =
 			args->job_id ? args->job_id : make_job_id(spec, args->command.items[0]);
 		return r < 0 || !spec->job_id ? err_set(err, -ENOMEM, "out of memory") : 0;
@@ -350,6 +407,17 @@ static int make_spec(struct run_args *args, struct job_spec *spec, struct err *e
 	else if (!spec->job_id)
 		spec->job_id = job_id_of_file(spec, args->file);
 	return 0;
+}
+
+/* Limits of the command line come before those of the job file. */
+static void take_limits(const struct run_args *args, struct job_limits *l)
+{
+	if (u64_known(args->limits.memory_bytes))
+		l->memory_bytes = args->limits.memory_bytes;
+	if (u64_known(args->limits.max_processes))
+		l->max_processes = args->limits.max_processes;
+	if (!isnan(args->limits.cpus))
+		l->cpus = args->limits.cpus;
 }
 
 /* ---- what is said at the end ---- */
@@ -460,6 +528,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.submission = args->submission,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
+		.makes_cgroup = args->cgroup != 1, /* "off" */
 		.leave_background = args->leave_background,
 		.grace_seconds = args->grace_seconds,
 		.kill_after_seconds = args->kill_after_seconds,
@@ -565,6 +634,9 @@ int cli_run(int argc, char **argv)
 				 .interval_seconds = F64_UNKNOWN,
 				 .grace_seconds = 2.0,
 				 .kill_after_seconds = 5.0,
+				 .timeout_seconds = F64_UNKNOWN,
+				 .limits = JOB_LIMITS_NONE,
+				 .cgroup = -1,
 				 .syscalls = -1 };
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(job_spec_release) struct job_spec spec;
@@ -590,6 +662,8 @@ int cli_run(int argc, char **argv)
 			return cli_fail(CLI_FAILED, &err);
 	}
 	r = make_spec(&args, &spec, &err);
+	if (r == 0)
+		take_limits(&args, &spec.limits);
 	if (r == 0 && args.output) {
 		output_fd = open(args.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		if (output_fd < 0)

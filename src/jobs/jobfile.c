@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "base/macros.h"
+#include "base/num.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "base/yaml.h"
@@ -15,7 +16,6 @@
 
 #define RETRIES_MAX 100
 #define RANKS_MAX 1024
-#define TIMEOUT_MAX_SECONDS (3650.0 * 86400)
 #define SHEET_NAME_MAX 128
 #define EXEC_STRING_MAX 131071 /* what the kernel takes for one argument or variable */
 
@@ -32,9 +32,17 @@ struct sheet_file {
 	int run_line, name_line, workdir_line, ranks_line;
 };
 
+struct limits_file {
+	const char *memory;
+	int pids;
+	double cpus;
+	int memory_line;
+};
+
 struct job_file {
 	const char *job_id;
 	int job_id_line;
+	struct limits_file limits;
 	struct yaml_items sheets;
 	int sheets_line;
 };
@@ -94,11 +102,45 @@ static const struct yaml_schema sheet_schema = {
 	.defaults = &sheet_defaults,
 };
 
+static const struct yaml_field limits_fields[] = {
+	{ .key = "memory",
+	  .kind = YAML_STRING,
+	  .offset = offsetof(struct limits_file, memory),
+	  .line_offset = offsetof(struct limits_file, memory_line) },
+	{ .key = "pids",
+	  .kind = YAML_INT,
+	  .offset = offsetof(struct limits_file, pids),
+	  .min = 1,
+	  .max = JOB_PROCESSES_MAX },
+	{ .key = "cpus",
+	  .kind = YAML_NUMBER,
+	  .offset = offsetof(struct limits_file, cpus),
+	  .min = JOB_CPUS_MIN,
+	  .max = JOB_CPUS_MAX },
+};
+
+static const struct limits_file limits_defaults = { .cpus = F64_UNKNOWN };
+
+static const struct yaml_schema limits_schema = {
+	.what = "limits",
+	.fields = limits_fields,
+	.n_fields = ARRAY_SIZE(limits_fields),
+	.size = sizeof(struct limits_file),
+	.line_offset = SIZE_MAX,
+	.defaults = &limits_defaults,
+};
+
+static const struct job_file job_defaults = { .limits.cpus = F64_UNKNOWN };
+
 static const struct yaml_field job_fields[] = {
 	{ .key = "job_id",
 	  .kind = YAML_STRING,
 	  .offset = offsetof(struct job_file, job_id),
 	  .line_offset = offsetof(struct job_file, job_id_line) },
+	{ .key = "limits",
+	  .kind = YAML_MAPPING,
+	  .offset = offsetof(struct job_file, limits),
+	  .item = &limits_schema },
 	{ .key = "sheets",
 	  .kind = YAML_MAPPINGS,
 	  .offset = offsetof(struct job_file, sheets),
@@ -113,6 +155,7 @@ static const struct yaml_schema job_schema = {
 	.n_fields = ARRAY_SIZE(job_fields),
 	.size = sizeof(struct job_file),
 	.line_offset = SIZE_MAX,
+	.defaults = &job_defaults,
 };
 
 static int check_job(const struct job_file *file, const char *name, struct err *err)
@@ -218,6 +261,24 @@ static int make_sheet(const struct sheet_file *file, int num, struct arena *aren
 	return ret->argv && ret->env ? 0 : -ENOMEM;
 }
 
+static int make_limits(const struct limits_file *file, const char *name, struct job_limits *ret,
+		       struct err *err)
+{
+	char quoted[UTF8_QUOTED_BYTES];
+
+	*ret = (struct job_limits)JOB_LIMITS_NONE;
+	ret->cpus = file->cpus;
+	if (file->pids > 0)
+		ret->max_processes = (uint64_t)file->pids;
+	if (file->memory && (num_parse_size(file->memory, &ret->memory_bytes) < 0 ||
+			     ret->memory_bytes < JOB_MEMORY_MIN_BYTES))
+		return err_set(err, -EINVAL,
+			       "%s:%d: %s is not a memory limit; write at least 4M, such as 512M "
+			       "or 8G",
+			       name, file->memory_line, utf8_quote(file->memory, quoted));
+	return 0;
+}
+
 static int make_spec(const struct job_file *file, const char *name, bool is_here,
 		     struct job_spec *spec, struct err *err)
 {
@@ -226,6 +287,8 @@ static int make_spec(const struct job_file *file, const char *name, bool is_here
 	int r;
 
 	r = check_job(file, name, err);
+	if (r == 0)
+		r = make_limits(&file->limits, name, &spec->limits, err);
 	if (r < 0)
 		return r;
 	specs = arena_alloc(&spec->arena, file->sheets.n * sizeof(*specs));

@@ -16,6 +16,7 @@
  * Reads and checks a job file:
  *
  *	job_id: nightly            # optional
+ *	limits: {memory: 8G, pids: 200, cpus: 2} # optional, for all sheets together
  *	sheets:                    # at least one
  *	  - run: make all          # for the shell; or a list: [make, all]
  *	    name: build            # all from here on are optional

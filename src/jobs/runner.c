@@ -244,6 +244,7 @@ static void start_root(struct runner *r, struct root *root)
 		.inherited = &r->inherited,
 		.held = r->options.holds_commands ? r->options.ops->process_held : NULL,
 		.ctx = r->options.ctx,
+		.cgroup = r->options.cgroup.n_entries > 0 ? &r->options.cgroup : NULL,
 		.is_traceable = r->options.is_traceable,
 	};
 	uint64_t wall_ns = runner_now(r); /* before: a short command may be dead when we are back */
@@ -258,6 +259,10 @@ static void start_root(struct runner *r, struct root *root)
 		if (spawned.pid > 0)
 			r->options.ops->process_failed(r->options.ctx, spawned.pid);
 		return;
+	}
+	if (spawned.is_outside) {
+		r->options.cgroup.n_entries = 0;
+		r->options.ops->cgroup_failed(r->options.ctx);
 	}
 	root->rank.pid = spawned.pid;
 	root->is_running = true;
@@ -411,6 +416,13 @@ static enum outcome judge(struct runner *r, const struct root *failed, struct bu
 		if (runner_record(r)->cause.kind == CAUSE_NONE)
 			runner_record(r)->cause.kind = CAUSE_TIME_LIMIT;
 		return OUTCOME_TIMEOUT;
+	}
+	if (r->stop_cause == STOP_LIMIT) {
+		buf_printf(why, "%s; ", r->doing ? r->doing : "a limit was exceeded");
+		add_status(why, failed ? failed->rank.status : r->roots[0].rank.status);
+		if (r->limit_outcome == OUTCOME_OOM)
+			runner_record(r)->cause.kind = CAUSE_MEMORY;
+		return r->limit_outcome;
 	}
 	if (failed)
 		return judge_failure(r, failed, why);
@@ -619,6 +631,15 @@ static void on_timeout(void *ctx)
 	if (why.len > 0)
 		r->doing = runner_keep_text(r, &why);
 	runner_end_tree(r, STOP_TIMEOUT);
+}
+
+void runner_stop(struct runner *r, enum outcome outcome, const char *why)
+{
+	if (r->phase != PHASE_RUNNING || r->stop_cause != STOP_NONE)
+		return;
+	r->limit_outcome = outcome;
+	r->doing = arena_strdup(&r->arena, why);
+	runner_end_tree(r, STOP_LIMIT);
 }
 
 static void on_grace_timer(void *ctx)

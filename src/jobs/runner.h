@@ -55,6 +55,9 @@ struct runner_ops {
 	 * returns. */
 	void (*process_held)(void *ctx, pid_t pid);
 	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns);
+	/* The kernel has kept a command out of the job's cgroup, whose counts are no longer the
+	 * job's. */
+	void (*cgroup_failed)(void *ctx);
 	/* A child of ours did not become the command, and is gone: it is not the job's. */
 	void (*process_failed)(void *ctx, pid_t pid);
 	/* pid is a zombie: the last chance to read it. */
@@ -76,6 +79,9 @@ struct runner_ops {
 	void (*name_sender)(void *ctx, pid_t pid, char *text, size_t size);
 	/* The tree is about to be signalled or counted: bring it up to date. */
 	void (*rescan)(void *ctx);
+	/* SIGKILL was sent to each known process of the tree: sends it to all others that the
+	 * kernel counts as the job's. Returns how many there were. */
+	size_t (*kill_rest)(void *ctx);
 	/* The runner has sent a signal to end a member of the tree, at that moment. */
 	void (*process_signalled)(void *ctx, pid_t pid, int sig, uint64_t wall_ns);
 	/* The try is over: its last process ended at that moment (boot clock). Its usage may be
@@ -94,7 +100,8 @@ struct runner_options {
 	struct membership *members;	   /* borrowed */
 	const struct inherited *inherited; /* what the commands are to find; copied */
 	bool holds_commands;		   /* before they begin */
-	bool is_traceable;		   /* see spawn.h */
+	struct spawn_cgroup cgroup; /* its files stay the owner's; without entries: there is none */
+	bool is_traceable;	    /* see spawn.h */
 	bool leave_background;
 	uint64_t grace_ms;	/* how long background processes may take to end by themselves */
 	uint64_t kill_after_ms; /* from SIGTERM to SIGKILL */
@@ -112,6 +119,9 @@ void runner_start(struct runner *runner);
 
 /* What has to be done now and then: call it on every tick. */
 void runner_look_after(struct runner *runner);
+
+/* Ends the try that runs, as it is beyond a limit: why is the reason, in a sentence. */
+void runner_stop(struct runner *runner, enum outcome outcome, const char *why);
 
 /* Whether anything of the job runs, be it an orphan. */
 bool runner_has_processes(struct runner *runner);

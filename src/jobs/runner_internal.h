@@ -12,7 +12,7 @@
 #include "jobs/spawn.h"
 
 /* Why a try is being ended by us. */
-enum stop_cause { STOP_NONE, STOP_TIMEOUT, STOP_RANK_FAILED, STOP_CANCELLED };
+enum stop_cause { STOP_NONE, STOP_TIMEOUT, STOP_RANK_FAILED, STOP_CANCELLED, STOP_LIMIT };
 
 enum runner_phase {
 	PHASE_IDLE,
@@ -50,7 +50,9 @@ struct runner {
 	uint64_t last_death_wall_ns,
 		last_death_boot_ns; /* in this try, of any process; unknown: none */
 	enum stop_cause stop_cause;
-	const char *doing;    /* what the try was doing when its time was up; NULL */
+	enum outcome limit_outcome;
+	const char *doing;    /* what the try was doing when its time was up, or the limit that
+				 it exceeded; NULL */
 	bool is_ending;	      /* the tree has been told to end */
 	bool gave_terminal;   /* a root in a group of its own has it */
 	bool gave_up;	      /* … and something of it does not */

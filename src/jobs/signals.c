@@ -266,6 +266,8 @@ void runner_kill_tree(struct runner *r, enum stop_cause cause)
 		r->stop_cause = cause;
 	r->is_ending = true;
 	pass = signal_tree(r, SIGKILL);
+	if (!r->options.leave_background) /* else processes of an earlier sheet may be there */
+		pass.n_reached += r->options.ops->kill_rest(r->options.ctx);
 	r->kill_rounds++;
 	if (pass.n_reached == 0 && pass.n_refused > 0)
 		give_up(r, pass.n_refused, "of another user");

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +34,7 @@ struct child_report {
 	int failed_errno;
 	int exit_code; /* as a shell has it */
 	int is_held;   /* it waits for its gate to open */
+	bool is_outside;
 };
 
 /* Both ends of a pipe; -1: closed, or none. */
@@ -229,6 +233,50 @@ static void child_wait(const struct spawn_request *request, struct child_report 
 		;
 }
 
+/*
+ * By splice(), as the kernel counts a write() as I/O of the command. A task of v1 that moves only
+ * itself does not wait for a grace period, unlike one that another process moves.
+ */
+static bool enter_cgroup(const struct spawn_cgroup *cgroup)
+{
+	static const char zeros[ARRAY_SIZE(cgroup->entry_fds)] = "0000";
+	CLEANUP(close_fd) int read_end = -1;
+	CLEANUP(close_fd) int write_end = -1;
+	bool is_inside = true;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return false;
+	read_end = fds[0];
+	write_end = fds[1];
+	if (vmsplice(write_end, &(struct iovec){ (void *)zeros, cgroup->n_entries }, 1, 0) < 0)
+		return false;
+	for (size_t i = 0; i < cgroup->n_entries; i++)
+		is_inside &= splice(read_end, NULL, cgroup->entry_fds[i], NULL, 1, 0) == 1 ||
+			     write(cgroup->entry_fds[i], "0", 1) == 1; /* before Linux 5.13 */
+	return is_inside;
+}
+
+/* In its cgroup from the first moment, where the kernel can do that. */
+static pid_t fork_into(const struct spawn_cgroup *cgroup, bool *ret_is_inside)
+{
+	struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD };
+	long pid = -1;
+
+	if (cgroup && cgroup->folder_fd >= 0) {
+		args.cgroup = (unsigned)cgroup->folder_fd;
+		pid = syscall(SYS_clone3, &args, sizeof(args));
+	}
+	*ret_is_inside = !cgroup || pid >= 0;
+	/*
+	 * Not vfork: such a child shares our memory, and its exec would carry our
+	 * whole RSS into the command's ru_maxrss. Not fork: libuv's handler for it
+	 * writes a byte in the child. So the child must not allocate: other threads of ours may be
+	 * at it.
+	 */
+	return pid >= 0 ? (pid_t)pid : _Fork();
+}
+
 static void __attribute__((noreturn)) child_run(const struct spawn_request *request, char **env,
 						struct child_report *report, struct gate *gate)
 {
@@ -309,7 +357,7 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	CLEANUP(close_gate) struct gate gate = { -1, -1 };
 	CLEANUP(env_release) struct environment env = { .arena = ARENA_INIT };
 	int fds[2];
-	bool is_workdir;
+	bool is_workdir, is_inside;
 	pid_t pid;
 
 	if (env_make(&env, request) < 0)
@@ -324,17 +372,14 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 		gate = (struct gate){ fds[0], fds[1] };
 	}
 
-	/*
-	 * Not vfork: such a child shares our memory, and its exec would carry our
-	 * whole RSS into the command's ru_maxrss. Not fork: libuv's handler for it
-	 * writes a byte in the child. So the child must not allocate: other threads of ours may be
-	 * at it.
-	 */
-	pid = _Fork();
+	pid = fork_into(request->cgroup, &is_inside);
 	if (pid < 0)
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
-	if (pid == 0)
+	if (pid == 0) {
+		if (!is_inside)
+			report->is_outside = !enter_cgroup(request->cgroup);
 		child_run(request, env.entries, report, &gate);
+	}
 
 	close_fd(&write_end);
 	if (request->held && wait_until_held(report, read_end, pid))
@@ -343,6 +388,7 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	wait_for_exec(read_end, pid);
 	ret->pid = pid;
 	ret->pre_exec_rss_bytes = report->pre_exec_rss_bytes;
+	ret->is_outside = report->is_outside;
 	if (report->failed_step == STEP_NONE)
 		return 0;
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

@@ -28,6 +28,14 @@ void inherited_note(struct inherited *ret);
 /* Puts it all back, for what is about to exec. */
 void inherited_restore(const struct inherited *inherited);
 
+/* Ways into the cgroup of the job. */
+struct spawn_cgroup {
+	int folder_fd;	  /* of v2: the child is made in it; -1 */
+	int entry_fds[4]; /* "0" written to each moves the writer; in v2 where that is not possible
+			   */
+	size_t n_entries;
+};
+
 struct spawn_request {
 	const struct sheet_spec *sheet;
 	int rank; /* RANK_NONE: no RANK variables */
@@ -39,6 +47,7 @@ struct spawn_request {
 	 */
 	void (*held)(void *ctx, pid_t pid);
 	void *ctx;
+	const struct spawn_cgroup *cgroup; /* NULL: the job has none */
 	bool is_traceable; /* by who called us and all that they start, also where only ancestors
 			      may (Yama) */
 };
@@ -52,7 +61,8 @@ struct spawned {
 	 * the command itself.
 	 */
 	uint64_t pre_exec_rss_bytes;
-	int exit_code; /* when the command could not be run: 127 not found, 126 otherwise */
+	bool is_outside; /* of the job's cgroup: the kernel has refused it */
+	int exit_code;	 /* when the command could not be run: 127 not found, 126 otherwise */
 };
 
 /*

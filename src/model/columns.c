@@ -55,6 +55,22 @@ static const struct column attempt_end_items[] = {
 	COLUMN_AS("cause_other_pid", attempt, cause.other_pid, COLUMN_INT_OR_NONE),
 	COLUMN_AS("exit_code", attempt, status.exit_code, COLUMN_INT_OR_NONE),
 	COLUMN_AS("signal", attempt, status.signal, COLUMN_INT_OR_NONE),
+	COLUMN_AS("memory_limit_bytes", attempt, contained.limits.memory_bytes, COLUMN_U64),
+	COLUMN_AS("tasks_limit", attempt, contained.limits.max_processes, COLUMN_U64),
+	COLUMN_AS("cpus_limit", attempt, contained.limits.cpus, COLUMN_F64),
+	COLUMN_AS("cgroup_peak_memory_bytes", attempt, contained.use.peak_memory_bytes, COLUMN_U64),
+	COLUMN_AS("cgroup_cache_bytes", attempt, contained.use.cache_bytes, COLUMN_U64),
+	COLUMN_AS("cgroup_cpu_ns", attempt, contained.use.cpu_ns, COLUMN_U64),
+	COLUMN_AS("cgroup_user_ns", attempt, contained.use.user_ns, COLUMN_U64),
+	COLUMN_AS("cgroup_system_ns", attempt, contained.use.system_ns, COLUMN_U64),
+	COLUMN_AS("cgroup_throttled_ns", attempt, contained.use.throttled_ns, COLUMN_U64),
+	COLUMN_AS("cgroup_peak_tasks", attempt, contained.use.peak_tasks, COLUMN_U64),
+	COLUMN_AS("cgroup_memory_hits", attempt, contained.use.memory_hits, COLUMN_U64),
+	COLUMN_AS("cgroup_task_hits", attempt, contained.use.task_hits, COLUMN_U64),
+	COLUMN_AS("cgroup_oom_kills", attempt, contained.use.oom_kills, COLUMN_U64),
+	COLUMN_AS("cgroup_cpu_stall_ns", attempt, contained.use.cpu_stall_ns, COLUMN_U64),
+	COLUMN_AS("cgroup_memory_stall_ns", attempt, contained.use.memory_stall_ns, COLUMN_U64),
+	COLUMN_AS("cgroup_io_stall_ns", attempt, contained.use.io_stall_ns, COLUMN_U64),
 };
 const struct columns attempt_end_columns = COLUMNS(attempt_end_items);
 

@@ -31,7 +31,7 @@ void job_log_name(const char *id, char ret[JOB_LOG_NAME_BYTES])
 
 void job_spec_init(struct job_spec *spec)
 {
-	*spec = (struct job_spec){ .arena = ARENA_INIT };
+	*spec = (struct job_spec){ .limits = JOB_LIMITS_NONE, .arena = ARENA_INIT };
 }
 
 void job_spec_release(struct job_spec *spec)
@@ -40,7 +40,8 @@ void job_spec_release(struct job_spec *spec)
 	job_spec_init(spec);
 }
 
-int job_spec_set_command(struct job_spec *spec, const char *const *argv, int sheet_num)
+int job_spec_set_command(struct job_spec *spec, const char *const *argv, int sheet_num,
+			 double timeout_seconds)
 {
 	struct sheet_spec *sheet = arena_alloc(&spec->arena, sizeof(*sheet));
 
@@ -49,7 +50,7 @@ int job_spec_set_command(struct job_spec *spec, const char *const *argv, int she
 	*sheet = (struct sheet_spec){
 		.num = sheet_num,
 		.argv = argv,
-		.timeout_seconds = F64_UNKNOWN,
+		.timeout_seconds = timeout_seconds,
 		.stop_on_failure = true,
 		.ranks = 1,
 	};
@@ -327,6 +328,7 @@ void attempt_init(struct attempt *a)
 		.current_sheet = SHEET_NONE,
 		.arena = ARENA_INIT,
 	};
+	columns_clear(&attempt_end_columns, a);
 	usage_init(&a->usage);
 }
 

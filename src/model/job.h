@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/unknown.h"
 #include "model/snapshot.h"
 
 #define JOB_ID_MAX 128 /* bytes, without the NUL */
@@ -53,9 +54,28 @@ struct sheet_spec {
 	bool is_ranked;
 };
 
+/* What a job may use at most. */
+struct job_limits {
+	uint64_t memory_bytes;	/* U64_UNKNOWN: as much as there is */
+	uint64_t max_processes; /* and threads; U64_UNKNOWN */
+	double cpus;		/* 1.5: one and a half cores; NaN */
+};
+
+#define JOB_MEMORY_MIN_BYTES (UINT64_C(4) << 20) /* less does not start a program */
+#define JOB_PROCESSES_MAX 4194304
+#define JOB_CPUS_MIN 0.01
+#define JOB_CPUS_MAX 65536
+#define TIMEOUT_MAX_SECONDS (3650.0 * 86400)
+
+#define JOB_LIMITS_NONE                                                                        \
+	{                                                                                      \
+		.memory_bytes = U64_UNKNOWN, .max_processes = U64_UNKNOWN, .cpus = F64_UNKNOWN \
+	}
+
 struct job_spec {
 	const char *job_id; /* NULL: one is made up */
 	bool is_new_id;	    /* made for this run: no other has it */
+	struct job_limits limits;
 	const struct sheet_spec *sheets;
 	size_t n_sheets;
 	struct arena arena; /* owns all of the above */
@@ -65,7 +85,8 @@ void job_spec_init(struct job_spec *spec);
 void job_spec_release(struct job_spec *spec);
 
 /* One command as its only sheet; argv is borrowed. -ENOMEM. */
-int job_spec_set_command(struct job_spec *spec, const char *const *argv, int sheet_num);
+int job_spec_set_command(struct job_spec *spec, const char *const *argv, int sheet_num,
+			 double timeout_seconds);
 
 /* ---- what came of it ---- */
 
@@ -146,6 +167,25 @@ enum evidence {
 const char *evidence_name(
 	enum evidence evidence); /* "exact", "sampled", "at least", "at most", "unknown" */
 enum evidence evidence_from_name(const char *name);
+
+/* What the kernel has counted in the cgroup of an attempt, exactly. */
+struct cgroup_use {
+	uint64_t peak_memory_bytes; /* of all processes at one moment, page cache included */
+	uint64_t cache_bytes;	    /* page cache at the end, which the kernel could take back */
+	uint64_t cpu_ns, user_ns, system_ns;
+	uint64_t throttled_ns; /* in which the limit of CPU time kept threads from running */
+	uint64_t peak_tasks;   /* processes and threads at once */
+	uint64_t memory_hits;  /* times that the memory limit was reached */
+	uint64_t task_hits;    /* processes and threads that the limit kept from starting */
+	uint64_t oom_kills;
+	uint64_t cpu_stall_ns, memory_stall_ns, io_stall_ns; /* PSI "some" of the job alone */
+};
+
+/* The limits that were asked for, and what the cgroup has counted; without a cgroup all unknown. */
+struct containment {
+	struct job_limits limits;
+	struct cgroup_use use;
+};
 
 /* What an attempt, a sheet or a rank used. Unknown where it could not be measured. */
 struct usage {
@@ -346,6 +386,8 @@ struct rung {
 #define RUNG_SYSCALLS_STRACE "strace -c"
 #define RUNG_UNKNOWN "unknown" /* nobody measures it */
 
+#define RUNG_CGROUP "limits and totals of the tree"
+
 /* What could not be measured, and why. */
 struct unknown_note {
 	const char *what;
@@ -447,6 +489,7 @@ struct attempt {
 	struct exit_status status;
 	int total_sheets, last_completed_sheet, current_sheet;
 	struct usage usage;
+	struct containment contained;
 
 	struct sheet_record *sheets;
 	size_t n_sheets;

@@ -15,6 +15,7 @@
 
 #include "base/alive.h"
 #include "base/io.h"
+#include "base/num.h"
 #include "base/unknown.h"
 #include "recorder/run_internal.h"
 
@@ -218,7 +219,7 @@ static enum cause_kind was_oom_killed(struct run *run, const struct proc_record 
 		buf_add_str(why, details);
 		return CAUSE_MEMORY;
 	}
-	sources_read_oom(run->root_fd, &now);
+	run_read_oom(run, &now);
 	here = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
 	host = u64_delta(now.host, run->ending.oom_before.host);
 	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
@@ -226,7 +227,13 @@ static enum cause_kind was_oom_killed(struct run *run, const struct proc_record 
 	if (knows_kills(run) ||
 	    (u64_known(p->max_rss_bytes) && p->max_rss_bytes < VICTIM_MIN_BYTES))
 		return CAUSE_NONE;
-	if (u64_known(here) && here > 0) {
+	if (u64_known(here) && here > 0 && run->containing.cgroup &&
+	    u64_known(run->options->spec->limits.memory_bytes)) {
+		kind = CAUSE_MEMORY;
+		buf_add_str(why, "the job's memory limit of ");
+		num_add_bytes(why, run->options->spec->limits.memory_bytes);
+		buf_add_str(why, " was reached");
+	} else if (u64_known(here) && here > 0) {
 		kind = CAUSE_MEMORY;
 		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
 			   (unsigned long long)here);
@@ -377,7 +384,7 @@ void explain_kills(struct run *run, const struct sheet_record *sheet, uint64_t w
 	size_t n, n_victims = 0;
 	char why[160];
 
-	sources_read_oom(run->root_fd, &now);
+	run_read_oom(run, &now);
 	rise = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
 	if (!u64_known(rise) || rise == 0)
 		return;

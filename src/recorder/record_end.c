@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,11 +100,29 @@ static void note_elsewhere(struct run *run)
 		attempt_note(a, REPORT_NOTE_ELSEWHERE, why);
 }
 
+/* Limits that samples watch instead of the kernel. */
+static void note_limits(struct run *run)
+{
+	const struct job_limits *l = &run->containing.watched;
+	char why[800];
+
+	if (!u64_known(l->memory_bytes) && !u64_known(l->max_processes) && isnan(l->cpus))
+		return;
+	snprintf(why, sizeof(why),
+		 "not enforced by the kernel: %s%s%s. Samples watched memory and processes, about "
+		 "%d ms apart. The job had no cgroup for them%s%s",
+		 u64_known(l->memory_bytes) ? "memory " : "",
+		 u64_known(l->max_processes) ? "processes " : "", isnan(l->cpus) ? "" : "CPU time",
+		 WATCH_MS, run->containing.err.code ? ": " : "", run->containing.err.text);
+	attempt_note(run->attempt, "limits", why);
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
 	note_elsewhere(run);
+	note_limits(run);
 	if (!run->counting.is_own && a->details.n_syscalls == 0)
 		attempt_note(a, "syscall_hotspots", run->counting.err.text);
 	note_gpus(run);
@@ -209,7 +228,7 @@ void record_probe(struct run *run)
 	if (a->details.rungs)
 		return;
 	a->details.rungs =
-		arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->details.rungs));
+		arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 2) * sizeof(*a->details.rungs));
 	if (a->details.rungs)
 		a->details.n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena,
 							 a->details.rungs);
@@ -234,6 +253,10 @@ static void note_rungs(struct run *run)
 	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
 		a->details.rungs[a->details.n_rungs++] =
 			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
+	a->details.rungs[a->details.n_rungs++] = (struct rung){
+		RUNG_CGROUP, run->containing.cgroup ? "a cgroup of the job" : "none",
+		arena_strdup(&a->arena, run->containing.cgroup ? "" : run->containing.err.text)
+	};
 	taken[0] = run_counting_rung(run);
 	n_taken = run->births.life ? 1 : 2;
 	for (size_t i = 0; i < a->details.n_rungs * n_taken; i++) {
@@ -400,6 +423,23 @@ static uint64_t when_ended(const struct run *run)
 	return ended_ns;
 }
 
+/* What the cgroup has counted is exact, also of processes that were not waited for. */
+static void take_cgroup(struct run *run)
+{
+	struct containment *c = &run->attempt->contained;
+	struct usage *u = &run->attempt->usage;
+
+	c->limits = run->options->spec->limits;
+	if (run->containing.cgroup)
+		job_cgroup_read(run->containing.cgroup, &c->use);
+	if (u->cpu_evidence != EVIDENCE_EXACT && u64_known(c->use.user_ns) &&
+	    u64_known(c->use.system_ns)) {
+		u->user_ns = c->use.user_ns;
+		u->system_ns = c->use.system_ns;
+		u->cpu_evidence = EVIDENCE_EXACT;
+	}
+}
+
 void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
@@ -419,6 +459,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	a->status = result->status;
 	a->last_completed_sheet = result->last_completed_sheet;
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
+	take_cgroup(run);
 	keep_sheets(run);
 	time_sampler_keep(&run->times, run->boot_ns, &run->counting.calls.time, a);
 	note_rungs(run);

@@ -85,6 +85,7 @@ struct run_options {
 	double interval_seconds;
 	bool reads_gpus;
 	struct run_syscalls syscalls;
+	bool makes_cgroup; /* for the job, where this user may */
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;

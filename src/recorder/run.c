@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/num.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
 #include "recorder/run_internal.h"
@@ -149,6 +150,28 @@ static void tell_own_job(struct run *run)
 	};
 }
 
+/* The limits that the kernel does not enforce here, by what the last sample has shown. */
+static void watch_limits(struct run *run, const struct series_point *point)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	const struct job_limits *l = &run->containing.watched;
+
+	if (u64_known(l->memory_bytes) && u64_known(point->rss_bytes) &&
+	    point->rss_bytes > l->memory_bytes) {
+		buf_add_str(&why, "memory limit of ");
+		num_add_bytes(&why, l->memory_bytes);
+		buf_add_str(&why, " exceeded: a sample shows ");
+		num_add_bytes(&why, point->rss_bytes);
+		runner_stop(run->runner, OUTCOME_OOM, why.data);
+	} else if (u64_known(l->max_processes) && u64_known(point->n_processes) &&
+		   point->n_processes > l->max_processes) {
+		buf_printf(&why, "limit of %llu processes exceeded: a sample shows %llu",
+			   (unsigned long long)l->max_processes,
+			   (unsigned long long)point->n_processes);
+		runner_stop(run->runner, OUTCOME_FAILURE, why.data);
+	}
+}
+
 /* Collect, assign to the job, add up, store, show. */
 static void run_tick(struct run *run)
 {
@@ -163,6 +186,7 @@ static void run_tick(struct run *run)
 		keep_point(run, &point);
 		tell_own_job(run);
 		record_tick(run, &point);
+		watch_limits(run, &point);
 	}
 	run_show_progress(run, PROGRESS_RUNNING);
 }
@@ -179,6 +203,10 @@ static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)
 		delay_ms = FIRST_TICK_MS;
 	if (closer_is_on(&run->watching.closer, clock_boot_ns()) && delay_ms > closer_ms)
 		delay_ms = closer_ms;
+	if ((u64_known(run->containing.watched.memory_bytes) ||
+	     u64_known(run->containing.watched.max_processes)) &&
+	    delay_ms > WATCH_MS)
+		delay_ms = WATCH_MS;
 	if (delay_ms < afford_ms)
 		delay_ms = afford_ms;
 	return delay_ms < interval_ms ? delay_ms : interval_ms;
@@ -301,7 +329,19 @@ static int open_run(struct run *run, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory");
 	run_counting_open(run);
 	options.is_traceable = run_counting_traces(run);
+	run->containing.watched = o->spec->limits;
+	if (!o->makes_cgroup)
+		err_set(&run->containing.err, -ENOENT, "none was to be made (--cgroup=off)");
+	else if (run->root_fd < 0)
+		err_set(&run->containing.err, -ENOENT, "/proc cannot be read");
+	else
+		(void)job_cgroup_new(run->root_fd, &run->containing.watched,
+				     &run->containing.cgroup, &run->containing.err);
 	options.holds_commands = run->counting.is_own || run->counting.asks_daemon;
+	if (run->containing.cgroup)
+		options.cgroup.n_entries =
+			job_cgroup_entries(run->containing.cgroup, options.cgroup.entry_fds,
+					   &options.cgroup.folder_fd);
 	r = runner_new(run->loop, &options, &run->runner, err);
 	if (r < 0)
 		return r;
@@ -352,6 +392,7 @@ static void close_run(struct run *run)
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
 	run->members = membership_free(run->members);
+	run->containing.cgroup = job_cgroup_free(run->containing.cgroup);
 	free(run->curve.points);
 	free(run->waits);
 	snapshot_release(&run->snap);

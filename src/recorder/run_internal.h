@@ -18,6 +18,8 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
+#define WATCH_MS 250 /* between two samples that watch limits */
+
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
 
@@ -114,6 +116,12 @@ struct run_kills {
 	struct map counted;	/* of each episode, by its name: how many */
 };
 
+struct run_containing {
+	struct job_cgroup *cgroup; /* NULL: the job has none, */
+	struct err err;		   /* for this reason */
+	struct job_limits watched; /* by samples, as the kernel does not enforce them */
+};
+
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
@@ -122,6 +130,7 @@ struct run {
 	struct loop_timer *record_timer;
 	struct runner *runner;
 	struct membership *members;
+	struct run_containing containing;
 	struct tally *tally;
 	struct collector *collector; /* NULL: /proc cannot be read */
 	struct gpus *gpus;	     /* NULL: there are none, or the options do not want them */
@@ -208,6 +217,9 @@ void run_take_facts(void *ctx, const struct link_facts *facts);
 
 /* Takes in all that was reported so far: before a scan, and before somebody is waited for. */
 void run_life_drain(struct run *run);
+
+/* The kernel's counts of OOM kills; of the job's own cgroup, where it has one. */
+void run_read_oom(const struct run *run, struct oom_counts *ret);
 
 /* ---- explain.c: why a try ended as it did ---- */
 

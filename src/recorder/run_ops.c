@@ -173,6 +173,17 @@ void run_life_open(struct run *run)
 
 /* ---- what the runner reports ---- */
 
+void run_read_oom(const struct run *run, struct oom_counts *ret)
+{
+	struct cgroup_use use;
+
+	sources_read_oom(run->root_fd, ret);
+	if (!run->containing.cgroup)
+		return;
+	job_cgroup_read(run->containing.cgroup, &use);
+	ret->cgroup = use.oom_kills;
+}
+
 static uint64_t on_now(void *ctx)
 {
 	return run_now(ctx);
@@ -197,7 +208,7 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 
 	run->attempt->current_sheet = sheet->num;
 	run->n_waits = 0;
-	sources_read_oom(run->root_fd, &run->ending.oom_before);
+	run_read_oom(run, &run->ending.oom_before);
 	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
 	record_sheet_soon(run);
 	run_start_ticks(run);
@@ -208,6 +219,16 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 static void on_process_held(void *ctx, pid_t pid)
 {
 	run_counting_begin(ctx, pid);
+}
+
+static void on_cgroup_failed(void *ctx)
+{
+	struct run *run = ctx;
+
+	err_set(&run->containing.err, -EPERM,
+		"the kernel has kept a command out of the job's cgroup");
+	run->containing.watched = run->options->spec->limits;
+	run->containing.cgroup = job_cgroup_free(run->containing.cgroup);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -308,6 +329,14 @@ static void on_name_sender(void *ctx, pid_t pid, char *text, size_t size)
 	explain_sender(ctx, pid, text, size);
 }
 
+static size_t on_kill_rest(void *ctx)
+{
+	struct run *run = ctx;
+	int n = run->containing.cgroup ? job_cgroup_kill(run->containing.cgroup) : 0;
+
+	return n > 0 ? (size_t)n : 0;
+}
+
 /* Before signals are sent, no trust in news alone. */
 static void on_rescan(void *ctx)
 {
@@ -352,6 +381,7 @@ const struct runner_ops run_ops = {
 	.sheet_started = on_sheet_started,
 	.process_held = on_process_held,
 	.process_started = on_process_started,
+	.cgroup_failed = on_cgroup_failed,
 	.process_failed = on_process_failed,
 	.process_ending = on_process_ending,
 	.process_reaped = on_process_reaped,
@@ -359,6 +389,7 @@ const struct runner_ops run_ops = {
 	.explain_failure = on_explain_failure,
 	.name_sender = on_name_sender,
 	.rescan = on_rescan,
+	.kill_rest = on_kill_rest,
 	.process_signalled = on_process_signalled,
 	.sheet_ended = on_sheet_ended,
 	.stopped = on_stopped,

@@ -351,9 +351,8 @@ static int collect_notes(struct facts *f)
 	if (note_gap(f) < 0)
 		return -ENOMEM;
 	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
-		if (id == FIGURE_GPU_MEMORY || id == FIGURE_GPU_BUSY || id == FIGURE_GPU_IDLE)
-			continue; /* one note of the collector covers them; most jobs use none */
-		if (!figure_is_known(&f->figures, id) && !facts_has_note(f, figure_key(id)))
+		if (!figure_is_optional(id) && !figure_is_known(&f->figures, id) &&
+		    !facts_has_note(f, figure_key(id)))
 			f->notes[f->n_notes++] = (struct unknown_note){ figure_key(id), why };
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(subjects) && subjects[i].why; i++)

@@ -73,6 +73,15 @@ static const struct origin from_process_memory = {
 	.of_attached = "of what lived since it was attached",
 };
 
+static const struct origin from_cgroup = {
+	.evidence = EVIDENCE_EXACT,
+	.how[EVIDENCE_EXACT] = "the job's cgroup",
+};
+static const struct origin from_limits = {
+	.evidence = EVIDENCE_EXACT,
+	.how[EVIDENCE_EXACT] = "as asked for",
+};
+
 #define AT(member) offsetof(struct figures, member)
 #define CPU_EVIDENCE AT(usage.cpu_evidence)
 #define IO_EVIDENCE AT(usage.io_evidence)
@@ -110,6 +119,14 @@ bool figure_is_known(const struct figures *f, enum figure id)
 {
 	return rows[id].kind == FIELD_F64 ? isfinite(figure_f64(f, id))
 					  : u64_known(figure_u64(f, id));
+}
+
+bool figure_is_optional(enum figure id)
+{
+	const struct origin *origin = rows[id].origin;
+
+	return origin == &from_cgroup || origin == &from_limits || origin == &from_gpu_readings ||
+	       origin == &from_shares;
 }
 
 bool figures_used_gpu(const struct figures *f)
@@ -425,6 +442,7 @@ static void figures_from_usage(const struct usage *usage, struct figures *ret)
 	*ret = (struct figures){ .usage = *usage,
 				 .average_cpu_percent = F64_UNKNOWN,
 				 .unique_pids = U64_UNKNOWN };
+	memset(&ret->contained, 0xff, sizeof(ret->contained)); /* which is unknown for each */
 }
 
 uint64_t figures_last_seen(const struct attempt *a)
@@ -497,6 +515,7 @@ static void mark_gpu_time(const struct attempt *a, struct figures *f)
 void figures_of_attempt(const struct attempt *a, struct figures *ret)
 {
 	figures_from_usage(&a->usage, ret);
+	ret->contained = a->contained;
 	fill_attempt_from_records(a, &ret->usage);
 	ret->unique_pids = attempt_count_pids(a, &ret->unique_pids_evidence);
 	derive(ret, a->started_wall_ns, a->ended_wall_ns, figures_last_seen(a));

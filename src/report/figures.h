@@ -43,9 +43,10 @@ enum row_kind {
 
 struct figures {
 	struct usage usage;
-	uint64_t cpu_ns;	    /* user and system */
-	double average_cpu_percent; /* CPU time over wall time, 100 = one core */
-	uint64_t unique_pids;	    /* of the attempt; unknown for sheets */
+	struct containment contained; /* of the attempt; unknown for sheets */
+	uint64_t cpu_ns;	      /* user and system */
+	double average_cpu_percent;   /* CPU time over wall time, 100 = one core */
+	uint64_t unique_pids;	      /* of the attempt; unknown for sheets */
 	enum evidence unique_pids_evidence;
 	enum evidence evidence[FIGURE_COUNT];
 };
@@ -91,6 +92,9 @@ bool sample_gaps_find_missing(const struct attempt *a, struct missing_samples *r
 
 /* Whether it held memory of one. */
 bool figures_used_gpu(const struct figures *f);
+
+/* Of a GPU, a cgroup or a limit: most jobs have none, and it is not missed there. */
+bool figure_is_optional(enum figure id);
 
 bool figure_is_known(const struct figures *f, enum figure id);
 const char *figure_key(enum figure id); /* "peak_rss_mb" */

@@ -407,6 +407,12 @@ struct line {
 		label_, FIGURE_##of_, FIGURE_##beside_, words_, words_beside_, NULL \
 	}
 
+static void add_cpu_limit(struct buf *out, const struct figures *f)
+{
+	buf_printf(out, "%g cores, held back for ", f->contained.limits.cpus);
+	figure_add_value(out, f, FIGURE_THROTTLED);
+}
+
 static const struct line lines[] = {
 	ONE("wall time", WALL, ""),
 	TWO("CPU time", USER, " user, ", SYSTEM, " system"),
@@ -414,6 +420,11 @@ static const struct line lines[] = {
 	ONE("CPU use, highest", MAX_CPU, " of one core"),
 	ONE("peak memory, tree", PEAK_RSS, ""),
 	ONE("peak memory, process", MAX_PROCESS_RSS, ""),
+	TWO("memory, cgroup", CGROUP_MEMORY, " at the peak, with page cache; cache at the end ",
+	    CGROUP_CACHE, ""),
+	TWO("memory limit", MEMORY_LIMIT, ", times reached: ", MEMORY_HITS, ""),
+	TWO("process limit", TASKS_LIMIT, ", starts refused: ", TASK_HITS, ""),
+	{ "CPU limit", FIGURE_CPUS_LIMIT, FIGURE_THROTTLED, NULL, NULL, add_cpu_limit },
 	{ "processes", FIGURE_SPAWNS, FIGURE_MAX_PROCESSES, NULL, NULL, add_spawns },
 	TWO("storage I/O", READ, " read, ", WRITE, " written"),
 	{ "I/O calls", FIGURE_RCHAR, FIGURE_WCHAR, NULL, NULL, add_calls },
@@ -439,9 +450,10 @@ static void add_numbers(struct doc *d, const struct facts *f)
 		bool is_known = has_first || figure_is_known(figures, lines[i].beside);
 		struct buf *cell;
 
-		if ((lines[i].of == FIGURE_GPU_MEMORY || lines[i].of == FIGURE_GPU_BUSY) &&
-		    !figures_used_gpu(figures))
-			continue; /* a job that used none is not bothered with GPUs */
+		if (lines[i].of == FIGURE_GPU_MEMORY || lines[i].of == FIGURE_GPU_BUSY
+			    ? !figures_used_gpu(figures)
+			    : figure_is_optional(lines[i].of) && !has_first)
+			continue; /* a job without GPU or limit is not bothered with them */
 		buf_add_str(table_cell(&t), lines[i].label);
 		cell = table_cell(&t);
 		if (!is_known)

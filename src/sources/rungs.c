@@ -240,8 +240,7 @@ static struct rung probe_memory(const struct probe *p)
 				      why_no_proc(p->root_fd) };
 	return (struct rung){
 		"memory truth", "VmHWM (proc/PID/status)",
-		"jobs get no cgroup of their own, and memory.peak of a shared one counts "
-		"others, and the page cache"
+		"memory.peak of a job's cgroup counts the page cache, too: it is listed beside it"
 	};
 }
 

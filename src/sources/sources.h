@@ -24,6 +24,7 @@
 #include "model/snapshot.h"
 #include "sources/child.h"
 #include "sources/sample_feed.h"
+#include "sources/job_cgroup.h"
 #include "sources/wait_state.h"
 
 struct collector;

@@ -160,7 +160,7 @@ try:
 except ChildProcessError:
     pass # when there is none any more
 EOF
-profile python3 -S "$TMP/ignore.py"
+run "$PROCTOR" run -q --json --cgroup=off -- python3 -S "$TMP/ignore.py"
 json "CPU time that nobody waited for is not passed over in silence" "$stdout" \
 	'd["evidence"]["total_cpu_seconds"] == "at least" and d["total_cpu_seconds"] > 0.2'
 

@@ -64,6 +64,8 @@ def tables_of(page, title):
             if "the report" in line:
                 places.append("")
         elif line.startswith("| `"):
+            if len(cells_of(line)) < 4:  # of values, not of fields
+                continue
             name, kind, _, null = cells_of(line)[:4]
             met = True
             for place in places:

@@ -46,7 +46,7 @@ static int spec_of_command(const struct rpc_value *words, uint64_t sheet, struct
 			return err_set(err, -ENOMEM, "no memory left for the command");
 	}
 	argv[n] = NULL;
-	if (job_spec_set_command(spec, argv, (int)sheet) < 0)
+	if (job_spec_set_command(spec, argv, (int)sheet, F64_UNKNOWN) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the command");
 	return 0;
 }
