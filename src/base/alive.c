@@ -127,13 +127,11 @@ int proc_open_root(struct err *err)
 	CLEANUP(close_fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct statfs fs;
 	char self[32];
-	ssize_t n;
 
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
 	/* The link has our pid there, and is empty where we are not visible. */
-	n = readlinkat(fd, "proc/self", self, sizeof(self) - 1);
-	self[n > 0 ? n : 0] = '\0';
+	io_read_link_at(fd, "proc/self", self, sizeof(self));
 	if (atoi(self) != getpid() && statfs("/proc", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
 		return err_set(err, -EXDEV,
 			       PROC_IS_FOREIGN ": mount its own (unshare --mount-proc)");

@@ -118,6 +118,15 @@ ssize_t io_read_text_at(int dirfd, const char *path, char *text, size_t size)
 	return io_pread_text(fd, text, size);
 }
 
+ssize_t io_read_link_at(int dirfd, const char *path, char *text, size_t size)
+{
+	ssize_t n = readlinkat(dirfd, path, text, size - 1);
+	int code = errno;
+
+	text[n > 0 ? n : 0] = '\0';
+	return n < 0 ? -code : n;
+}
+
 int io_write_all(int fd, const void *bytes, size_t n)
 {
 	const char *p = bytes;

@@ -41,6 +41,10 @@ ssize_t io_pread_text(int fd, char *text, size_t size);
 /* The same for a file that is opened and closed. */
 ssize_t io_read_text_at(int dirfd, const char *path, char *text, size_t size);
 
+/* Where a link leads to, as text, cut where it has no room. Returns its length; -errno: it is "".
+ */
+ssize_t io_read_link_at(int dirfd, const char *path, char *text, size_t size);
+
 /* Writes all n bytes, retrying EINTR and short writes, and waiting where fd does not block. */
 int io_write_all(int fd, const void *bytes, size_t n);
 

@@ -215,13 +215,12 @@ static void add_file(DIR *folder, const char *name, const struct mask *mask,
 
 	if (num_parse_u64(name, &fd) < 0 || fd > INT_MAX)
 		return;
-	n = readlinkat(dirfd(folder), name, link, sizeof(link) - 1);
+	n = io_read_link_at(dirfd(folder), name, link, sizeof(link));
 	if (n < 0)
 		return; /* closed meanwhile */
 	*file = (struct anomaly_file){ .fd = (int)fd };
 	e->n_files++;
 	/* A name may be as telling as a command line: it is shown as one. */
-	link[n] = '\0';
 	mask_command(mask, link, (size_t)n + 1, &shown);
 	length = utf8_cut(shown.data, shown.len, sizeof(file->target) - 1);
 	if (buf_error(&shown) == 0)

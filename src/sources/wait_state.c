@@ -370,15 +370,12 @@ static bool is_gpu(const char *path)
 static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_state *w)
 {
 	char name[32], link[PATH_MAX];
-	ssize_t n;
 
 	if (fd > INT_MAX)
 		return;
 	snprintf(name, sizeof(name), "fd/%" PRIu64, fd);
-	n = readlinkat(p->fd, name, link, sizeof(link) - 1);
-	if (n < 0)
+	if (io_read_link_at(p->fd, name, link, sizeof(link)) < 0)
 		return;
-	link[n] = '\0';
 	if (sscanf(link, "pipe:[%" SCNu64 "]", &w->inode) == 1) {
 		w->kind = WAIT_PIPE;
 	} else if (sscanf(link, "socket:[%" SCNu64 "]", &w->inode) == 1) {
@@ -506,15 +503,10 @@ static bool has_open(int root_fd, pid_t pid, const char *target)
 
 	snprintf(path, sizeof(path), "proc/%d/fd", (int)pid);
 	fds = dir_open_at(root_fd, path);
-	while (fds && n++ < OPEN_MAX && (entry = readdir(fds))) {
-		ssize_t length = readlinkat(dirfd(fds), entry->d_name, link, sizeof(link) - 1);
-
-		if (length < 0)
-			continue;
-		link[length] = '\0';
-		if (strcmp(link, target) == 0)
+	while (fds && n++ < OPEN_MAX && (entry = readdir(fds)))
+		if (io_read_link_at(dirfd(fds), entry->d_name, link, sizeof(link)) > 0 &&
+		    strcmp(link, target) == 0)
 			return true;
-	}
 	return false;
 }
 
@@ -528,14 +520,11 @@ static void name_holder(const struct looked_at *p, pid_t taker, uint64_t fd, con
 {
 	CLEANUP(dir_close) DIR *proc = NULL;
 	char name[32], target[PATH_MAX];
-	ssize_t length;
 	pid_t pid;
 
 	snprintf(name, sizeof(name), "fd/%" PRIu64, fd);
-	length = readlinkat(p->fd, name, target, sizeof(target) - 1);
-	if (length <= 0)
+	if (io_read_link_at(p->fd, name, target, sizeof(target)) <= 0)
 		return;
-	target[length] = '\0';
 	if (has_open(p->root_fd, taker, target)) {
 		name_other(p->root_fd, taker, w);
 		return;
@@ -810,13 +799,10 @@ static void offer_pipes(int root_fd, const struct wait_state *owner, struct wait
 	snprintf(path, sizeof(path), "proc/%d/fd", (int)owner->key.pid);
 	fds = dir_open_at(root_fd, path);
 	while (fds && n_fds++ < OPEN_MAX && (entry = readdir(fds))) {
-		ssize_t length = readlinkat(dirfd(fds), entry->d_name, link, sizeof(link) - 1);
 		uint64_t inode;
 
-		if (length < 0)
-			continue;
-		link[length] = '\0';
-		if (sscanf(link, "pipe:[%" SCNu64 "]", &inode) != 1)
+		if (io_read_link_at(dirfd(fds), entry->d_name, link, sizeof(link)) < 0 ||
+		    sscanf(link, "pipe:[%" SCNu64 "]", &inode) != 1)
 			continue;
 		/* Its flags are read once, if a process waits at this pipe. */
 		for (size_t i = 0, looked = 0, ends[2] = { 0 }; i < n; i++) {

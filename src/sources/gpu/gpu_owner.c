@@ -41,13 +41,11 @@ const struct gpu_files gpu_drm_files = { "/dev/dri/", 226 };
 static const char *find_device(int folder_fd, const char *name, const struct gpu_files *files,
 			       char target[PATH_MAX])
 {
-	ssize_t n = readlinkat(folder_fd, name, target, PATH_MAX - 1);
 	const char *found;
 	struct stat st;
 
-	if (n < 0)
+	if (io_read_link_at(folder_fd, name, target, PATH_MAX) < 0)
 		return NULL;
-	target[n] = '\0';
 	found = strstr(target, files->prefix);
 	if (!found)
 		return NULL;
@@ -153,11 +151,8 @@ static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 static bool is_first_namespace(int root_fd)
 {
 	char target[64];
-	ssize_t n = readlinkat(root_fd, "proc/self/ns/pid", target, sizeof(target) - 1);
 
-	if (n < 0)
-		return false;
-	target[n] = '\0';
+	io_read_link_at(root_fd, "proc/self/ns/pid", target, sizeof(target));
 	return strcmp(target, "pid:[4026531836]") == 0; /* the same on every kernel */
 }
 
