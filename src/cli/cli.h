@@ -278,5 +278,9 @@ int cli_run_sub(const struct cli_sub_table *table, int argc, char **argv);
 int cli_open_learned(const struct settings *settings, struct store **ret, bool *ret_is_writable,
 		     struct err *err);
 
+/* Why the second attempt took longer than the first, as far as the waits of their threads show. */
+int cli_add_difference(struct store *store, const struct cli_subject *before,
+		       const struct cli_subject *after, struct buf *out, struct err *err);
+
 /* settings_open() with a bad file told, and exit status 2. */
 int cli_open_settings(struct settings *ret, struct err *err);

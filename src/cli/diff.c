@@ -6,6 +6,7 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "model/time_ledger.h"
 #include "query/query.h"
 
 struct diff_args {
@@ -128,6 +129,76 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 	return 0;
 }
 
+/* ---- what explains it ---- */
+
+#define MAX_REASONS 2
+#define LONGER_SECONDS 0.05 /* nobody does anything about less */
+#define REASON_SHARE \
+	0.25 /* of what the second took longer; thread-seconds may be more than all of it */
+
+/* The time on a CPU, or a wait, that has grown most and enough; NULL: there is none left. */
+static const struct diff_row *find_reason(const struct diff *d, double longer_by,
+					  const struct diff_row *const told[MAX_REASONS])
+{
+	const struct diff_row *most = NULL;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct diff_row *row = &d->rows[i];
+		const double more = row->after - row->before;
+		bool is_reason = strcmp(row->key, "cpu_seconds") == 0;
+
+		for (size_t k = 0; k < N_TIME_CATEGORIES && !is_reason; k++)
+			is_reason = time_categories[k].is_wait &&
+				    strncmp(row->key, FEATURE_TIME, strlen(FEATURE_TIME)) == 0 &&
+				    strcmp(row->key + strlen(FEATURE_TIME),
+					   time_categories[k].key) == 0;
+		if (is_reason && more >= REASON_SHARE * longer_by && row != told[0] &&
+		    (!most || more > most->after - most->before))
+			most = row;
+	}
+	return most;
+}
+
+/* "4.2 s more waiting for a CPU (by chance in 3 % of pairs)", where the second took longer. */
+static void add_reasons(const struct compared *c, struct buf *out)
+{
+	const struct diff_row *told[MAX_REASONS] = { NULL };
+	const double longer_by = c->after.wall_seconds - c->before.wall_seconds;
+
+	for (size_t n = 0; longer_by >= LONGER_SECONDS && n < MAX_REASONS; n++) {
+		const struct diff_row *row = find_reason(&c->diff, longer_by, told);
+
+		if (!row)
+			return;
+		told[n] = row;
+		buf_add_str(out, n > 0 ? "; " : "");
+		feature_add_value(out, row->unit, row->after - row->before);
+		buf_printf(out, " more %s", row->name);
+		if (f64_known(row->p))
+			buf_printf(out, " (by chance in %.0f %% of pairs of such runs)",
+				   100 * row->p);
+		else
+			buf_printf(out, " (too few such runs to tell how often by chance: %zu)",
+				   c->diff.n_others);
+	}
+}
+
+int cli_add_difference(struct store *store, const struct cli_subject *before,
+		       const struct cli_subject *after, struct buf *out, struct err *err)
+{
+	CLEANUP(compared_release) struct compared c = { .rung = RUNG_EXACT };
+	struct diff_args args = { .words = { "", "" }, .subjects = { *before, *after } };
+	int r = compare(store, &args, &c, err);
+
+	if (r < 0)
+		return r;
+	add_reasons(&c, out);
+	if (out->len == 0)
+		buf_printf(out, "%s attempt %d took no longer, or no wait explains it",
+			   c.after.job_id, c.after.attempt_num);
+	return 0;
+}
+
 /* ---- output ---- */
 
 static void write_subject(struct json *j, const char *key, const struct run_record *run,
@@ -143,8 +214,10 @@ static void write_subject(struct json *j, const char *key, const struct run_reco
 
 static void write_json(const struct compared *c, struct buf *out)
 {
+	CLEANUP(buf_release) struct buf reasons = BUF_INIT;
 	struct json j;
 
+	add_reasons(c, &reasons);
 	json_init(&j, out);
 	json_begin_object(&j);
 	write_subject(&j, "before", &c->before, c->commands[0]);
@@ -152,6 +225,7 @@ static void write_json(const struct compared *c, struct buf *out)
 	json_key_string(&j, "basis", c->rung < RUNG_COUNT ? class_rung_name(c->rung) : NULL);
 	json_key_u64(&j, "other_runs", c->diff.n_others);
 	json_key_f64(&j, "expected_by_chance", diff_expected_by_chance(&c->diff));
+	json_key_string(&j, "reasons", reasons.len > 0 ? reasons.data : NULL);
 	json_key(&j, "differences");
 	diff_write_rows(&j, &c->diff);
 	json_end_object(&j);
@@ -206,6 +280,7 @@ static void write_text(const struct compared *c, struct buf *out)
 		{ "usual", COLUMN_RIGHT }, { "", COLUMN_LEFT },
 	};
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	CLEANUP(buf_release) struct buf reasons = BUF_INIT;
 
 	add_subject(out, "before:", &c->before, c->commands[0]);
 	add_subject(out, "after:", &c->after, c->commands[1]);
@@ -223,6 +298,9 @@ static void write_text(const struct compared *c, struct buf *out)
 									  : "");
 	}
 	table_print(&t, out);
+	add_reasons(c, &reasons);
+	if (reasons.len > 0)
+		buf_printf(out, "\nlonger: %s\n", reasons.data);
 	add_usual(c, out);
 }
 

@@ -10,7 +10,7 @@
 #include "sources/sources.h"
 
 struct why_args {
-	const char *word;
+	const char *word, *second;
 	int attempt_num; /* 0: that of the word */
 	bool json;
 };
@@ -18,6 +18,7 @@ struct why_args {
 static const struct argp_option why_options[] = {
 	CLI_OPTION("json", why_args, json, NULL, "Print JSON"),
 	CLI_WORD(why_args, word, "which job? \"proctor jobs\" lists them"),
+	CLI_WORD(why_args, second, NULL),
 	CLI_OPTION("attempt", why_args, attempt_num, "N",
 		   "The job's Nth attempt instead of its latest"),
 	{ 0 },
@@ -25,10 +26,11 @@ static const struct argp_option why_options[] = {
 
 static const struct argp why_argp = {
 	.options = why_options,
-	.args_doc = "JOB",
+	.args_doc = "JOB\nJOB1 JOB2",
 	.doc = "Prints in at most ten lines what ended a job, made it slower or larger than runs like it, "
 	       "or holds it up: the evidence, since when, what else on the host contributed, and what to "
-	       "try. JOB#2 is the second attempt of a job.",
+	       "try. JOB#2 is the second attempt of a job. Of two, why the second took longer than the "
+	       "first.",
 };
 
 #define MAX_OTHERS 100 /* attempts at the same time that are read, the first to start */
@@ -130,7 +132,9 @@ static int on_anomaly(void *ctx, const struct anomaly_row *row)
 	return row->episode.job_id[0] ? 0 : episode_append(ctx, &row->episode);
 }
 
-static int read_known(const struct cli_subject *subject, struct known *k, struct err *err)
+/* before: with which it is compared; NULL: with all runs like it. */
+static int read_known(const struct cli_subject *before, const struct cli_subject *subject,
+		      struct known *k, struct err *err)
 {
 	struct attempt *a = &k->attempt;
 	struct anomaly_filter filter = { 0 };
@@ -152,9 +156,11 @@ static int read_known(const struct cli_subject *subject, struct known *k, struct
 					       : a->started_wall_ns;
 	if (a->is_running)
 		read_waits(k);
-	if (is_more && u64_known(a->ended_wall_ns))
+	if (before)
+		r = cli_add_difference(k->store, before, subject, &k->reasons, err);
+	else if (is_more && u64_known(a->ended_wall_ns))
 		r = read_reasons(k, err);
-	if (r == 0 && is_slow)
+	if (r == 0 && (is_slow || before))
 		r = read_others(k, err);
 	if (r == 0 && (is_more || a->outcome != OUTCOME_SUCCESS))
 		r = store_read_anomalies(k->store, &filter, on_anomaly, a, err);
@@ -165,7 +171,7 @@ int cli_why(int argc, char **argv)
 {
 	CLEANUP(known_release) struct known k = { .waits = BUF_INIT, .reasons = BUF_INIT };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct cli_subject subject = { 0 };
+	struct cli_subject subject = { 0 }, before = { 0 };
 	struct why_args args = { 0 };
 	struct err err = ERR_INIT;
 	struct why_known why;
@@ -178,7 +184,11 @@ int cli_why(int argc, char **argv)
 		cli_reject(argv, "JOB#N or --attempt N, not both");
 	if (args.attempt_num)
 		subject.attempt_num = args.attempt_num;
-	if (read_known(&subject, &k, &err) < 0)
+	if (args.second) {
+		before = subject;
+		cli_parse_subject(argv, args.second, &subject);
+	}
+	if (read_known(args.second ? &before : NULL, &subject, &k, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	why = (struct why_known){ .attempt = &k.attempt,
 				  .waits = k.waits.data,

@@ -307,6 +307,7 @@ struct syscalls_options {
 				 and 168 for each thread: a power of two; 0: 4 MiB. Beyond it ends
 				 are found out later */
 	bool is_as_old;	      /* for tests: goes the ways of the oldest kernels */
+	bool has_no_times;    /* for benches: calls are counted alone */
 };
 
 /* What one process has called since it was first counted. */

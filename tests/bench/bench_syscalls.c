@@ -2,12 +2,13 @@
  * bench_syscalls - how much slower a program runs while its system calls are counted.
  *
  * The programs: a loop of getppid(), which does nothing else; find over /usr; tar of
- * /usr/include into /dev/zero. The methods: programs that do nothing, on both ends of
- * each call (the floor); armed for somebody else (the untraced neighbour); counted,
- * with the times of one call in 64; counted and timed; strace -c -f. One JSON line each,
- * with CPU time (user + system; of strace its own as well) and wall time beside those of
- * the bare run. All but strace take turns, round by round, and the best of each counts: who
- * else is busy on the machine disturbs all of them alike.
+ * /usr/include into /dev/zero; a fork storm, each child of which ends at once. The methods:
+ * programs that do nothing, on both ends of each call (the floor); armed for somebody else (the
+ * untraced neighbour); counted, with the times of one call in 64; counted and timed, also without
+ * where the time of the threads goes; strace -c -f. One JSON line each, with CPU time (user +
+ * system; of strace its own as well) and wall time beside those of the bare run. All but strace
+ * take turns, round by round, and the best of each counts: who else is busy on the machine disturbs
+ * all of them alike.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 #include "sources/sources.h"
 
 #define N_CALLS 300000
+#define N_FORKS 4000
 #define N_ROUNDS 12
 #define TAG 1
 
@@ -56,12 +58,25 @@ static void be_tar(void)
 	_exit(127);
 }
 
+static void be_forks(void)
+{
+	for (int i = 0; i < N_FORKS; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	_exit(0);
+}
+
 static const struct program {
 	const char *name;
 	void (*be)(void);
 } programs[] = {
-	{ "getppid", be_getppid },
+	{ "forks", be_forks },
 	{ "find", be_find },
+	{ "getppid", be_getppid },
 	{ "tar", be_tar },
 };
 
@@ -218,12 +233,14 @@ static const struct method {
 	before_fn *before;
 	unsigned time_every;
 	bool is_floor;
+	bool has_no_times;
 } methods[] = {
-	{ "bare", do_nothing, 0, false },
-	{ "eBPF that does nothing", do_nothing, 0, true },
-	{ "neighbour of one that is counted", count_neighbour, 1, false },
-	{ "counted, 1 in 64 timed", count_it, 64, false },
-	{ "counted and timed", count_it, 1, false },
+	{ "bare", do_nothing, 0, false, false },
+	{ "eBPF that does nothing", do_nothing, 0, true, false },
+	{ "neighbour of one that is counted", count_neighbour, 1, false, false },
+	{ "counted, 1 in 64 timed", count_it, 64, false, false },
+	{ "counted and timed", count_it, 1, false, false },
+	{ "the same, without the time of threads", count_it, 1, false, true },
 };
 
 #define N_METHODS ARRAY_SIZE(methods)
@@ -231,7 +248,8 @@ static const struct method {
 /* NULL: it counts nothing. */
 static struct syscalls *open_counter(const struct method *m)
 {
-	const struct syscalls_options options = { .time_every = m->time_every };
+	const struct syscalls_options options = { .time_every = m->time_every,
+						  .has_no_times = m->has_no_times };
 	struct syscalls *s = NULL;
 	struct err err = ERR_INIT;
 

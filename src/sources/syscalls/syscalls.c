@@ -75,6 +75,7 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
 	s->skel->rodata->is_as_old = o && o->is_as_old;
+	s->skel->rodata->has_no_times = o && o->has_no_times;
 	wait_calls_fill((uint8_t *)s->skel->rodata->waits, sizeof(s->skel->rodata->waits));
 	may_grow = ebpf_may_maps_grow() && !(o && o->is_as_old);
 	n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES;
