@@ -338,19 +338,19 @@ void attempt_release(struct attempt *a)
 	attempt_init(a);
 }
 
-void attempt_note(struct attempt *a, const char *what, const char *why)
+int attempt_note(struct attempt *a, const char *what, const char *why)
 {
 	struct unknown_note *grown =
 		arena_alloc(&a->arena, (a->details.n_unknowns + 1) * sizeof(*grown));
 
 	if (!grown)
-		return;
+		return -ENOMEM;
 	if (a->details.n_unknowns > 0)
 		memcpy(grown, a->details.unknowns, a->details.n_unknowns * sizeof(*grown));
 	grown[a->details.n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
 							      arena_strdup(&a->arena, why) };
 	a->details.unknowns = grown;
-	a->details.n_unknowns++;
+	return grown[a->details.n_unknowns++].why ? 0 : -ENOMEM;
 }
 
 const struct unknown_note *attempt_find_note(const struct attempt *a, const char *what)

@@ -517,7 +517,7 @@ void attempt_init(struct attempt *a);
 void attempt_release(struct attempt *a);
 
 /* One more thing that is unknown, and why: both are copied. */
-void attempt_note(struct attempt *a, const char *what, const char *why);
+int attempt_note(struct attempt *a, const char *what, const char *why);
 
 /* The first note of it; NULL: there is none. And by what it was measured; NULL: not recorded. */
 const struct unknown_note *attempt_find_note(const struct attempt *a, const char *what);

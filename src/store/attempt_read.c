@@ -415,20 +415,7 @@ static int read_events(struct store *store, struct attempt *a, struct err *err)
 static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
 		    struct err *err)
 {
-	struct unknown_note *notes =
-		arena_alloc(&a->arena, (a->details.n_unknowns + 1) * sizeof(*notes));
-
-	if (!notes)
-		return store_no_memory(store, err);
-	if (a->details.n_unknowns > 0)
-		memcpy(notes, a->details.unknowns, a->details.n_unknowns * sizeof(*notes));
-	notes[a->details.n_unknowns].what = what;
-	notes[a->details.n_unknowns].why = arena_strdup(&a->arena, why);
-	if (!notes[a->details.n_unknowns].why)
-		return store_no_memory(store, err);
-	a->details.unknowns = notes;
-	a->details.n_unknowns++;
-	return 0;
+	return attempt_note(a, what, why) < 0 ? store_no_memory(store, err) : 0;
 }
 
 /* What a time that meta has says about the attempt: before it there is none left. */

@@ -194,37 +194,20 @@ static int run_sql(struct store *store, const char *sql, struct err *err)
 		       : store_failure(store, err);
 }
 
-/* Runs SQL whose first value is a number: PRAGMA user_version. */
-static int read_number(struct store *store, const char *sql, int *ret, struct err *err)
-{
-	sqlite3_stmt *stmt = NULL;
-	int rc = sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL);
-	int r = 0;
-
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(stmt);
-	if (rc == SQLITE_ROW)
-		*ret = sqlite3_column_int(stmt, 0);
-	else /* before finalizing, while the failure is still the handle's last */
-		r = store_failure(store, err);
-	sqlite3_finalize(stmt);
-	return r;
-}
-
 /* Whose database it is. */
 struct identity {
-	int id, layout, n_tables;
+	int64_t id, layout, n_tables;
 };
 
 static int read_identity(struct store *store, struct identity *ret, struct err *err)
 {
-	int r = read_number(store, "PRAGMA application_id", &ret->id, err);
+	int r = query_read_number(store, STATEMENT_APPLICATION_ID, 0, &ret->id, err);
 
-	if (r == 0)
-		r = read_number(store, "PRAGMA user_version", &ret->layout, err);
-	if (r == 0 && ret->layout == 0)
-		r = read_number(store, "SELECT count(*) FROM sqlite_schema", &ret->n_tables, err);
-	return r;
+	if (r >= 0)
+		r = query_read_number(store, STATEMENT_USER_VERSION, 0, &ret->layout, err);
+	if (r >= 0 && ret->layout == 0)
+		r = query_read_number(store, STATEMENT_COUNT_TABLES, 0, &ret->n_tables, err);
+	return r < 0 ? r : 0;
 }
 
 static bool is_foreign(const struct identity *identity)
@@ -253,7 +236,7 @@ int layout_check(struct store *store, bool *ret_is_empty, struct err *err)
 		return err_set(err, -EPROTO,
 			       "the database %s has layout %d, and this proctor needs layout %d: "
 			       "%s",
-			       store->path, identity.layout, LAYOUT,
+			       store->path, (int)identity.layout, LAYOUT,
 			       store->is_borrowed ? "load the extension of the proctor that made it"
 						  : move_it);
 	*ret_is_empty = identity.layout == 0;
