@@ -1,5 +1,3 @@
-#include "store/anomalies.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +11,7 @@
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/store.h"
+#include "store/tables.h"
 
 #define PATTERN_NAME_BYTES (64 + COMM_BYTES)
 #define PATTERN_MAX_JOBS 50 /* whose names are kept: the last; all are counted */
@@ -71,30 +70,23 @@ static void known_release(struct known_anomaly *known)
 	arena_release(&known->arena);
 }
 
-/* All names of the same fault begin with this, and the first that does not is after. */
-static void name_range(const char *name, char from[EPISODE_NAME_BYTES],
-		       char before[EPISODE_NAME_BYTES])
-{
-	char *slash;
-
-	snprintf(from, EPISODE_NAME_BYTES, "%s", name);
-	slash = strrchr(from, '/');
-	if (slash)
-		slash[1] = '\0';
-	snprintf(before, EPISODE_NAME_BYTES, "%s", from);
-	if (slash)
-		before[slash - from]++;
-}
-
 static int find_known(struct store *store, int64_t attempt_id, const struct episode *e,
 		      struct known_anomaly *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	char from[EPISODE_NAME_BYTES], before[EPISODE_NAME_BYTES];
 	const char *pattern;
+	char *slash;
 	int r;
 
-	name_range(e->name, from, before);
+	/* All names of the same fault begin with this, and the first that does not is after. */
+	snprintf(from, sizeof(from), "%s", e->name);
+	slash = strrchr(from, '/');
+	if (slash)
+		slash[1] = '\0';
+	snprintf(before, sizeof(before), "%s", from);
+	if (slash)
+		before[slash - from]++;
 	r = query_find(
 		store, STATEMENT_FIND_KNOWN_ANOMALY, &q, err, V_TEXT(e->name), V_TEXT(from),
 		V_TEXT(before), V_I64(attempt_id), V_I64(query_as_i64(e->began_wall_ns)),

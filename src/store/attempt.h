@@ -79,3 +79,6 @@ void totals_add(struct totals *totals, const struct table *chunk);
 
 /* Adds them to what the record says of other samples. */
 void totals_tell(const struct totals *totals, struct proc_record *record);
+
+/* The anomalies of the attempt, into its arena. Inside a transaction. */
+int anomalies_read(struct store *store, struct attempt *a, struct err *err);

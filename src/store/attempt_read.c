@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "store/anomalies.h"
 #include "store/attempt.h"
 #include "store/damage.h"
 #include "store/handle.h"
@@ -120,34 +119,22 @@ static int has_daemon(struct store *store, bool *ret, struct err *err)
 	return r;
 }
 
-/* Whether anybody may look: a daemon, or, at the host, the runner of an attempt. */
-static int is_watched(struct store *store, bool is_of_host, bool *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = has_daemon(store, ret, err);
-
-	if (r < 0 || *ret || !is_of_host)
-		return r;
-	r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
-	if (r < 0)
-		return r;
-	while (!*ret && (r = query_step(&q, err)) > 0) {
-		r = attempt_may_run(store, query_read_i64(&q), ret, err);
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : 0;
-}
-
-/* Whoever has seen it begin may have vanished. Then all that is known is when it was last seen. */
+/* The recorder that saw it begin may have vanished, and no other may look: a daemon, or, at the
+ * host, the runner of an attempt. Then all that is known is when it was last seen. */
 static int end_unwatched(struct store *store, struct episode *e, struct err *err)
 {
 	const bool is_of_host = e->worst.type != ANOMALY_ORPHAN; /* runners look at that, too */
+	CLEANUP(query_close) struct query q = QUERY_INIT;
 	bool lasts;
-	int r = is_watched(store, is_of_host, &lasts, err);
+	int r = has_daemon(store, &lasts, err);
 
+	if (r == 0 && !lasts && is_of_host) {
+		r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
+		while (r == 0 && !lasts && (r = query_step(&q, err)) > 0)
+			r = attempt_may_run(store, query_read_i64(&q), &lasts, err);
+	}
 	if (r < 0 || lasts)
-		return r;
+		return r < 0 ? r : 0;
 	e->ended_wall_ns = episode_last_seen(e);
 	e->why_cleared = EPISODE_UNSEEN;
 	return 0;

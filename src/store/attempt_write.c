@@ -26,29 +26,6 @@ static int text_intern(struct store *store, enum statement find, enum statement 
 	return r;
 }
 
-static int add_attempt(struct store *store, const struct attempt *a, const struct log_id *log,
-		       int64_t *ret_id, int *ret_num, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t job = 0, boot = 0;
-	int r = text_intern(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
-
-	if (r == 0 && a->boot_id[0])
-		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
-				err);
-	if (r == 0)
-		r = query_find(store, STATEMENT_ADD_ATTEMPT, &q, err, V_I64(job),
-			       V_I64_IF(boot != 0, boot), V_I64(log ? a->attempt_num : 0),
-			       V_BYTES(log ? log->bytes : NULL, log ? sizeof(log->bytes) : 0),
-			       V_COLUMNS(&attempt_begin_columns, a), V_COLUMNS(&clock_columns, a),
-			       V_COLUMNS(&attempt_progress_columns, a));
-	if (r < 0)
-		return r;
-	*ret_id = query_read_i64(&q);
-	*ret_num = (int)query_read_i64(&q);
-	return query_run(&q, err);
-}
-
 int daemon_begin(struct store *store, const struct daemon_record *d, const struct log_id *log,
 		 int64_t *ret_id, struct err *err)
 {
@@ -93,9 +70,25 @@ static int put_sheets(struct store *store, int64_t attempt_id, const struct shee
 
 int attempt_begin(struct store *store, struct attempt *a, const struct log_id *log, struct err *err)
 {
-	int64_t id = 0;
-	int num = 0, r = add_attempt(store, a, log, &id, &num, err);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t job = 0, boot = 0, id = 0;
+	int num = 0,
+	    r = text_intern(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
 
+	if (r == 0 && a->boot_id[0])
+		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
+				err);
+	if (r == 0)
+		r = query_find(store, STATEMENT_ADD_ATTEMPT, &q, err, V_I64(job),
+			       V_I64_IF(boot != 0, boot), V_I64(log ? a->attempt_num : 0),
+			       V_BYTES(log ? log->bytes : NULL, log ? sizeof(log->bytes) : 0),
+			       V_COLUMNS(&attempt_begin_columns, a), V_COLUMNS(&clock_columns, a),
+			       V_COLUMNS(&attempt_progress_columns, a));
+	if (r < 0)
+		return r;
+	id = query_read_i64(&q);
+	num = (int)query_read_i64(&q);
+	r = query_run(&q, err);
 	if (r == 0)
 		r = put_sheets(store, id, a->sheets, a->n_sheets, err);
 	if (r < 0)

@@ -34,23 +34,6 @@ int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, siz
 	return r < 0 ? r : 0;
 }
 
-static int put_run(struct store *store, const struct run_record *run,
-		   const struct run_estimate *estimate, struct err *err)
-{
-	int r = query_put(store, STATEMENT_PUT_RUN, err, V_I64(run->attempt),
-			  V_TEXT(outcome_name(run->outcome)), V_COLUMNS(&run_columns, run));
-
-	if (r < 0 || !estimate || estimate->estimate.n_runs == 0)
-		return r;
-	r = query_put(store, STATEMENT_ADD_ESTIMATE, err, V_I64(run->attempt),
-		      V_I64(run->sheet_num), V_I64((int64_t)run->started_wall_ns),
-		      V_I64(estimate->estimate.rung),
-		      V_COLUMNS(&estimate_columns, &estimate->estimate));
-	return r < 0 ? r
-		     : query_put(store, STATEMENT_ADD_SCORE, err,
-				 V_COLUMNS(&score_columns, &estimate->score));
-}
-
 int store_put_runs(struct store *store, const struct run_record *runs,
 		   const struct run_estimate *estimates, size_t n, struct err *err)
 {
@@ -60,8 +43,21 @@ int store_put_runs(struct store *store, const struct run_record *runs,
 	if (r < 0)
 		return r;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = put_run(store, &runs[i], estimates ? &estimates[i] : NULL, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct run_record *run = &runs[i];
+		const struct run_estimate *e = estimates ? &estimates[i] : NULL;
+
+		r = query_put(store, STATEMENT_PUT_RUN, err, V_I64(run->attempt),
+			      V_TEXT(outcome_name(run->outcome)), V_COLUMNS(&run_columns, run));
+		if (r < 0 || !e || e->estimate.n_runs == 0)
+			continue;
+		r = query_put(store, STATEMENT_ADD_ESTIMATE, err, V_I64(run->attempt),
+			      V_I64(run->sheet_num), V_I64((int64_t)run->started_wall_ns),
+			      V_I64(e->estimate.rung), V_COLUMNS(&estimate_columns, &e->estimate));
+		if (r == 0)
+			r = query_put(store, STATEMENT_ADD_SCORE, err,
+				      V_COLUMNS(&score_columns, &e->score));
+	}
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	txn_abort(&txn);

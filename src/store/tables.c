@@ -7,7 +7,6 @@
 #include "model/run_record.h"
 #include "model/job.h"
 #include "model/snapshot.h"
-#include "store/anomalies.h"
 #include "store/ingest.h"
 #include "store/query.h"
 #include "store/store.h"

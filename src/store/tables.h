@@ -22,6 +22,8 @@ extern const struct columns event_sql_columns;	   /* the same without the type *
 extern const struct columns sample_shared_columns;
 extern const struct columns image_columns; /* what an image says of it instead */
 
+extern const struct columns anomaly_shared_columns; /* struct episode, what others add to it */
+
 /* What is learned from runs. */
 extern const struct columns
 	run_owner_columns; /* struct run_record: whose it is, beside run_columns; only read */

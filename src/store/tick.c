@@ -133,24 +133,6 @@ static int encode_tick(struct store *store, const struct attempt *a, const struc
 	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;
 }
 
-/* What is written so far becomes a fold, where it is enough. */
-static int fold_if_due(struct store *store, struct err *err)
-{
-	struct tick_writing *w = &store->writing;
-	int r = 0;
-
-	if (w->n_pending >= 0)
-		w->n_pending++;
-	else
-		r = query_read_number(store, STATEMENT_COUNT_TICKS, w->recorder, &w->n_pending,
-				      err);
-	if (r < 0 || (w->n_pending < FOLD_TICKS && w->segment_bytes < FOLD_BYTES))
-		return r < 0 ? r : 0;
-	w->before_id = 0;
-	w->n_pending = -1;
-	return fold_all(store, w->recorder, err);
-}
-
 static int write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
 		      const struct series_point *point, struct err *err)
 {
@@ -185,7 +167,17 @@ static int write_tick(struct store *store, const struct attempt *a, const struct
 	w->before_id = id;
 	w->n_segment++;
 	w->segment_bytes += w->bytes.len;
-	r = fold_if_due(store, err);
+	/* What is written so far becomes a fold, where it is enough. */
+	if (w->n_pending >= 0)
+		w->n_pending++;
+	else
+		r = query_read_number(store, STATEMENT_COUNT_TICKS, w->recorder, &w->n_pending,
+				      err);
+	if (r >= 0 && (w->n_pending >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES)) {
+		w->before_id = 0;
+		w->n_pending = -1;
+		r = fold_all(store, w->recorder, err);
+	}
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

@@ -652,23 +652,6 @@ static int limit_to_newest(struct store *store, struct timeline_filter *filter, 
 	return r;
 }
 
-static int tell_snapshot(struct store *store, const struct timeline *t,
-			 const struct snapshot_filter *filter, struct snapshot *snap,
-			 snapshot_fn *fn, void *ctx, struct err *err)
-{
-	unsigned parts = FOLD_ALL | (filter->with_attempts ? FOLD_ATTEMPTS : 0);
-	const struct open_fold *fold = timeline_fold(t);
-	const struct minute_rows minute = timeline_minute(t);
-	int r;
-
-	snapshot_reset(snap);
-	r = fold ? open_fold_snapshot(store, fold, parts, snap, err)
-		 : minute_rows_snapshot(store, &minute, filter->with_attempts, snap, err);
-	if (r == 0 && filter->job_id && !snapshot_covers(snap, filter->job_id))
-		return 0; /* it says nothing of the job, which is not that it was gone */
-	return r < 0 ? r : fn(ctx, snap);
-}
-
 int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
 			 void *ctx, struct err *err)
 {
@@ -686,7 +669,17 @@ int store_read_snapshots(struct store *store, const struct snapshot_filter *filt
 		r = limit_to_newest(store, &moments, filter->limit, err);
 	if (r == 0)
 		r = timeline_open(store, &moments, filter->with_minutes, &t, err);
-	while (r == 0 && (r = timeline_next(t, err)) > 0)
-		r = tell_snapshot(store, t, filter, &snap, fn, ctx, err);
+	while (r == 0 && (r = timeline_next(t, err)) > 0) {
+		const unsigned parts = FOLD_ALL | (filter->with_attempts ? FOLD_ATTEMPTS : 0);
+		const struct open_fold *fold = timeline_fold(t);
+
+		snapshot_reset(&snap);
+		r = fold ? open_fold_snapshot(store, fold, parts, &snap, err)
+			 : minute_rows_snapshot(store, &t->minute, filter->with_attempts, &snap,
+						err);
+		/* One that does not cover the job says nothing of it: not that it was gone. */
+		if (r == 0 && (!filter->job_id || snapshot_covers(&snap, filter->job_id)))
+			r = fn(ctx, &snap);
+	}
 	return r;
 }

@@ -352,22 +352,6 @@ static int sync_file(sqlite3_file *file)
 
 #define COPY_BYTES 65536
 
-static int rewrite(sqlite3_file *log, int64_t bytes)
-{
-	CLEANUP(free_ptr) char *part = malloc(COPY_BYTES);
-	int n;
-
-	if (!part)
-		return ENOMEM;
-	for (int64_t at = 0; at < bytes; at += n) {
-		n = bytes - at < COPY_BYTES ? (int)(bytes - at) : COPY_BYTES;
-		if (log->pMethods->xRead(log, part, n, at) != SQLITE_OK ||
-		    log->pMethods->xWrite(log, part, n, at) != SQLITE_OK)
-			return EIO;
-	}
-	return sync_file(log);
-}
-
 /* After a try that failed: about a second for each MiB, so that a disk that is dying is not busy
  * with nothing else. */
 #define MEND_AGAIN_NS_PER_BYTE 1000
@@ -375,14 +359,21 @@ static int rewrite(sqlite3_file *log, int64_t bytes)
 void journal_mend_log(struct store *store)
 {
 	sqlite3_file *log = find_log(store);
+	CLEANUP(free_ptr) char *part = malloc(COPY_BYTES);
 	sqlite3_int64 bytes = 0;
-	int error;
+	int n, error = part ? 0 : ENOMEM;
 
 	if (clock_boot_ns() < store->mend_boot_ns)
 		return;
 	if (!log || log->pMethods->xFileSize(log, &bytes) != SQLITE_OK)
 		return;
-	error = rewrite(log, bytes);
+	for (sqlite3_int64 at = 0; error == 0 && at < bytes; at += n) {
+		n = bytes - at < COPY_BYTES ? (int)(bytes - at) : COPY_BYTES;
+		if (log->pMethods->xRead(log, part, n, at) != SQLITE_OK ||
+		    log->pMethods->xWrite(log, part, n, at) != SQLITE_OK)
+			error = EIO;
+	}
+	error = error ? error : sync_file(log);
 	store->log_error = error;
 	store->is_unsettled = error != 0;
 	store->mend_boot_ns =

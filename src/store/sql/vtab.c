@@ -459,35 +459,28 @@ static const sqlite3_module module_functions = {
 	.xRowid = give_rowid,
 };
 
-static int register_table(sqlite3 *db, const struct vtab_table *table, struct store *teller,
-			  struct err *err)
-{
-	struct vtab_module *module = calloc(1, sizeof(*module));
-	int r;
-
-	if (!module)
-		return err_set(err, -ENOMEM, "no memory left to add the table %s", table->name);
-	module->table = table;
-	module->n_users = 1;
-	r = store_borrow(db, &module->store, err);
-	if (r < 0) {
-		leave_module(module);
-		return r;
-	}
-	module->store->teller = teller;
-	/* Also when it fails, SQLite calls leave_module(). */
-	if (sqlite3_create_module_v2(db, table->name, &module_functions, module, leave_module) !=
-	    SQLITE_OK)
-		return err_set(err, -EINVAL, "cannot add the table %s: %s", table->name,
-			       sqlite3_errmsg(db));
-	return 0;
-}
-
 int vtab_register(sqlite3 *db, struct store *teller, struct err *err)
 {
-	int r = 0;
+	for (size_t i = 0; i < VTAB_N_TABLES; i++) {
+		const char *name = vtab_tables[i].name;
+		struct vtab_module *module = calloc(1, sizeof(*module));
+		int r;
 
-	for (size_t i = 0; r == 0 && i < VTAB_N_TABLES; i++)
-		r = register_table(db, &vtab_tables[i], teller, err);
-	return r;
+		if (!module)
+			return err_set(err, -ENOMEM, "no memory left to add the table %s", name);
+		module->table = &vtab_tables[i];
+		module->n_users = 1;
+		r = store_borrow(db, &module->store, err);
+		if (r < 0) {
+			leave_module(module);
+			return r;
+		}
+		module->store->teller = teller;
+		/* Also when it fails, SQLite calls leave_module(). */
+		if (sqlite3_create_module_v2(db, name, &module_functions, module, leave_module) !=
+		    SQLITE_OK)
+			return err_set(err, -EINVAL, "cannot add the table %s: %s", name,
+				       sqlite3_errmsg(db));
+	}
+	return 0;
 }

@@ -167,7 +167,8 @@ int vtab_ticks_next(struct vtab_ticks *t, struct err *err)
 	return r;
 }
 
-static int begin_timeline(struct vtab_ticks *t, const struct vtab_filter *f, struct err *err)
+int vtab_ticks_begin(struct vtab_ticks *t, struct store *store, const struct vtab_filter *f,
+		     struct err *err)
 {
 	const struct timeline_filter filter = {
 		.job_id = f->job_id,
@@ -178,27 +179,23 @@ static int begin_timeline(struct vtab_ticks *t, const struct vtab_filter *f, str
 		.heads_only = f->n_words == 0,
 		.n_words = f->n_words,
 	};
-	int r = timeline_open(t->store, &filter, true, &t->timeline, err);
+	int r;
 
-	return r < 0 ? r : vtab_ticks_next(t, err);
-}
-
-int vtab_ticks_begin(struct vtab_ticks *t, struct store *store, const struct vtab_filter *filter,
-		     struct err *err)
-{
 	t->store = store;
 	t->fold = NULL;
 	t->minute = (struct minute_rows){ 0 };
 	timeline_close(&t->timeline);
-	if (filter->is_empty)
+	if (f->is_empty)
 		return 0;
-	if (!filter->has_tick)
-		return begin_timeline(t, filter, err);
-	if (filter->tick_id >= 0)
-		return find_tick(t, filter, err);
-	return filter->tick_id < -(int64_t)(INT64_MAX / MINUTE_NS)
+	if (!f->has_tick) {
+		r = timeline_open(store, &filter, true, &t->timeline, err);
+		return r < 0 ? r : vtab_ticks_next(t, err);
+	}
+	if (f->tick_id >= 0)
+		return find_tick(t, f, err);
+	return f->tick_id < -(int64_t)(INT64_MAX / MINUTE_NS)
 		       ? 0
-		       : find_minute(t, (uint64_t)-filter->tick_id, err);
+		       : find_minute(t, (uint64_t)-f->tick_id, err);
 }
 
 void vtab_ticks_release(struct vtab_ticks *t)
