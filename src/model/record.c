@@ -212,16 +212,10 @@ static void write_value(struct buf *out, const struct column *c, const void *fie
 		write_text(out, field);
 		return;
 	case COLUMN_OUTCOME:
-		record_write_number(out, *(const enum outcome *)field);
-		return;
 	case COLUMN_CAUSE:
-		record_write_number(out, *(const enum cause_kind *)field);
-		return;
 	case COLUMN_EVIDENCE:
-		record_write_number(out, *(const enum evidence *)field);
-		return;
 	case COLUMN_EVENT_TYPE:
-		record_write_number(out, *(const enum event_type *)field);
+		record_write_number(out, *(const unsigned *)field);
 		return;
 	case N_COLUMN_TYPES:
 		return;

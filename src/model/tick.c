@@ -251,14 +251,12 @@ static int get_strings(struct tick_reader *r, const uint8_t **p, const uint8_t *
 	return n == 0 && (len == 0 || !r->strings[len - 1]) ? 0 : -EBADMSG;
 }
 
-static const int64_t key_max[N_LISTS] = {
-	[LIST_GPUS] = INT64_MAX,
-	[LIST_PROGRESS] = INT64_MAX,
-	[LIST_POINTS] = INT64_MAX,
-	[LIST_SAMPLES] = SAMPLE_KEY_MAX,
-	[LIST_SYSCALLS] = SAMPLE_KEY_MAX << SYSCALL_BITS | SYSCALL_NUMBERS,
-	[LIST_CGROUPS] = INT64_MAX,
-};
+static int64_t key_max(enum tick_list list)
+{
+	return list == LIST_SAMPLES    ? SAMPLE_KEY_MAX
+	       : list == LIST_SYSCALLS ? SAMPLE_KEY_MAX << SYSCALL_BITS | SYSCALL_NUMBERS
+				       : INT64_MAX;
+}
 
 /* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
 static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **p,
@@ -289,7 +287,7 @@ static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **
 		if (get_words(&check.p, check.end, check.n_words, NULL, NULL) < 0)
 			return -EBADMSG;
 	/* The last key is the largest. */
-	return r < 0 || check.p != check.end || check.key > key_max[list] ? -EBADMSG : 0;
+	return r < 0 || check.p != check.end || check.key > key_max(list) ? -EBADMSG : 0;
 }
 
 int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t before_id,

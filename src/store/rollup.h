@@ -18,7 +18,6 @@
 #include "base/map.h"
 #include "store/codec/codec.h"
 #include "store/fold.h"
-#include "store/minutes.h"
 #include "store/store.h"
 
 #define MINUTE_NS (UINT64_C(60) * 1000000000)
@@ -83,7 +82,7 @@ int rollup_minute_tell(const struct rollup_minute *m, struct minute_row *row);
 int rollup_minute_tell_gpu(const struct rollup_minute *m, struct gpu_sample *ret);
 
 /*
- * minutes of processes and GPUs, as readers and retention use them; what they are is in minutes.h.
+ * minutes of processes and GPUs, as readers and retention use them; what they are is in store.h.
  */
 
 /* ---- while samples are added up: a row for each process and minute, found by both ---- */
