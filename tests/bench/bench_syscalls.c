@@ -29,7 +29,7 @@
 #include "sources/sources.h"
 
 #define N_CALLS 300000
-#define N_FORKS 4000
+#define N_FORKS 1000
 #define N_ROUNDS 12
 #define TAG 1
 
