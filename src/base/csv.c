@@ -26,7 +26,7 @@ void csv_word(struct csv *c, const char *word)
 
 void csv_unknown(struct csv *c)
 {
-	csv_word(c, "");
+	json_raw(&c->json, "", 0);
 }
 
 /* ---- numbers ---- */

@@ -94,21 +94,17 @@ static bool text_of(int kind, const void *at, char room[ROOM], const char **ret)
 	}
 }
 
-/* What is neither text nor a list, as JSON has it. */
-static void put_plain(int kind, const void *at, char text[JSON_NUMBER_BYTES + 1])
+/* What is neither text nor a list, as JSON has it. Returns its end, which is no NUL. */
+static char *put_plain(int kind, const void *at, char text[JSON_NUMBER_BYTES])
 {
-	char *end;
-
 	if (kind == FIELD_ZOMBIES)
-		end = json_put_u64(text, snapshot_count_zombies(at, SNAPSHOT_ALL));
-	else if (kind == FIELD_INTERVAL)
-		end = json_put_f64(text,
-				   *(const double *)at > 0 ? *(const double *)at : F64_UNKNOWN);
-	else if (kind == FIELD_BOOL)
-		end = stpcpy(text, *(const bool *)at ? "true" : "false");
-	else
-		end = member_put_number(text, (enum field_kind)kind, at);
-	*end = '\0';
+		return json_put_u64(text, snapshot_count_zombies(at, SNAPSHOT_ALL));
+	if (kind == FIELD_INTERVAL)
+		return json_put_f64(text,
+				    *(const double *)at > 0 ? *(const double *)at : F64_UNKNOWN);
+	if (kind == FIELD_BOOL)
+		return stpcpy(text, *(const bool *)at ? "true" : "false");
+	return member_put_number(text, (enum field_kind)kind, at);
 }
 
 static void write_json_fields(struct json *j, const struct row_fields *fields, const void *from)
@@ -116,7 +112,7 @@ static void write_json_fields(struct json *j, const struct row_fields *fields, c
 	for (size_t i = fields->n_csv; i < fields->n; i++) {
 		const struct row_field *f = &fields->items[i];
 		const void *at = (const char *)from + f->offset;
-		char room[ROOM], plain[JSON_NUMBER_BYTES + 1];
+		char room[ROOM], plain[JSON_NUMBER_BYTES];
 		const char *text;
 
 		json_key(j, f->name);
@@ -125,8 +121,7 @@ static void write_json_fields(struct json *j, const struct row_fields *fields, c
 		} else if (text_of(f->kind, at, room, &text)) {
 			json_str(j, text);
 		} else {
-			put_plain(f->kind, at, plain);
-			json_raw(j, plain, strlen(plain));
+			json_raw(j, plain, (size_t)(put_plain(f->kind, at, plain) - plain));
 		}
 	}
 }
@@ -143,12 +138,25 @@ static void add_list(struct csv *c, const struct row_field *f, const void *at)
 	csv_text(c, strcmp(text.data, "null") == 0 ? NULL : text.data);
 }
 
+/* Where it is to stand: of a long list there are millions. */
+static void add_plain(struct csv *c, int kind, const void *at)
+{
+	char *text = json_room(&c->json, JSON_NUMBER_BYTES + 1), *end;
+
+	if (!text)
+		return;
+	if (c->json.need_comma)
+		*text++ = ',';
+	end = put_plain(kind, at, text);
+	json_room_end(&c->json, *text == 'n' ? text : end, false); /* null */
+}
+
 static void add_cells(struct csv *c, const struct row_fields *fields, const void *from)
 {
 	for (size_t i = 0; i < fields->n; i++) {
 		const struct row_field *f = &fields->items[i];
 		const void *at = (const char *)from + f->offset;
-		char room[ROOM], plain[JSON_NUMBER_BYTES + 1];
+		char room[ROOM];
 		const char *text;
 
 		if (f->write) {
@@ -156,8 +164,7 @@ static void add_cells(struct csv *c, const struct row_fields *fields, const void
 		} else if (text_of(f->kind, at, room, &text)) {
 			csv_text(c, text);
 		} else {
-			put_plain(f->kind, at, plain);
-			csv_word(c, strcmp(plain, "null") == 0 ? "" : plain);
+			add_plain(c, f->kind, at);
 		}
 	}
 	for (size_t i = 0; i < fields->n; i++)
