@@ -496,7 +496,8 @@ int fold_each_samples(struct store *store, const struct fold_ref *fold,
 		size_t len;
 
 		r = 0;
-		if (group != group_of(group) || (wanted && !process_set_has_group(wanted, group)))
+		/* A row in a wrong place is of no process: its seal does not fit there. */
+		if (group == group_of(group) && wanted && !process_set_has_group(wanted, group))
 			continue;
 		r = query_read_pack(&q, id, &raw, err);
 		items = item_reader(&raw, group);

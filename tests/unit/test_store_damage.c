@@ -171,6 +171,8 @@ static void test_what_is_folded(void **state)
 	} cases[] = {
 		{ "UPDATE chunks SET data = x'01ffffffffffffff' WHERE id >> 30 = 120",
 		  "1 stretch of samples of job j, attempt 1", 120 * PER_TICK, 240 },
+		{ "UPDATE chunks SET id = id + 1 WHERE id >> 30 = 120", /* in a wrong place */
+		  "1 stretch of samples of job j, attempt 1", 120 * PER_TICK, 240 },
 		{ "UPDATE folds SET first_ns = 1000 WHERE id = 120",
 		  "120 ticks of job j, attempt 1", 120 * PER_TICK, 120 },
 		{ "UPDATE folds SET times = zeroblob(100) WHERE id = 120",
