@@ -1,15 +1,17 @@
 #include "crossrank/reading/reading.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "crossrank/reading/jtree.h"
@@ -154,11 +156,6 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 
 /* ---- folders ---- */
 
-static int by_name(const FTSENT **a, const FTSENT **b)
-{
-	return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
 static int read_file(struct intake *r, const char *path, struct err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -168,58 +165,85 @@ static int read_file(struct intake *r, const char *path, struct err *err)
 	return intake_read_fd(r, fd, path, err);
 }
 
-/* A folder, or a file with a name of telemetry. Below what was named links are not followed. */
-static int read_entry(struct intake *r, FTS *tree, FTSENT *entry, struct err *err)
+static int compare_names(const void *a, const void *b)
 {
-	bool is_named = entry->fts_level == FTS_ROOTLEVEL;
-
-	if (!is_named && entry->fts_name[0] == '.') {
-		fts_set(tree, entry, FTS_SKIP);
-		return 0;
-	}
-	switch (entry->fts_info) {
-	case FTS_D:
-		return entry->fts_level < MAX_FOLDER_DEPTH
-			       ? 0
-			       : err_set(err, -ELOOP,
-					 "%s is deeper than %d folders below the one that was "
-					 "named: name one that is nearer",
-					 entry->fts_path, MAX_FOLDER_DEPTH);
-	case FTS_DNR:
-	case FTS_ERR:
-		return err_set(err, -entry->fts_errno, "cannot read the folder %s: %s",
-			       entry->fts_path, strerror(entry->fts_errno));
-	case FTS_F:
-		return is_named || records_hint_of(entry->fts_name) != HINT_NONE
-			       ? read_file(r, entry->fts_path, err)
-			       : 0;
-	default: /* only what is named may be of another kind: a pipe, say */
-		return is_named && entry->fts_info != FTS_DP ? read_file(r, entry->fts_path, err)
-							     : 0;
-	}
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void close_tree(FTS **tree)
+/* All of its names but hidden ones, in their order, which end with NULL. */
+static int list_folder(const char *path, struct arena *arena, const char ***ret)
 {
-	if (*tree)
-		fts_close(*tree);
+	CLEANUP(dir_close) DIR *dir = opendir(path);
+	CLEANUP(free_ptr) const char **names = NULL;
+	size_t n = 0, cap = 0;
+	struct dirent *entry;
+
+	if (!dir)
+		return -errno;
+	while ((errno = 0, entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (ARRAY_RESERVE(names, cap, n + 1) < 0 ||
+		    !(names[n] = arena_strdup(arena, entry->d_name)))
+			return -ENOMEM;
+		n++;
+	}
+	if (errno != 0)
+		return -errno;
+	if (n > 0)
+		qsort(names, n, sizeof(*names), compare_names);
+	if (ARRAY_RESERVE(names, cap, n + 1) < 0)
+		return -ENOMEM;
+	names[n] = NULL;
+	*ret = TAKE_PTR(names);
+	return 0;
 }
 
+/* Folders in it, and files with a name of telemetry. Links are not followed. */
+static int read_folder(struct intake *r, const char *path, unsigned depth, struct err *err)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(free_ptr) const char **names = NULL;
+	CLEANUP(buf_release) struct buf at = BUF_INIT;
+	int e = depth < MAX_FOLDER_DEPTH ? list_folder(path, &arena, &names) : -ELOOP;
+
+	if (e == -ELOOP)
+		return err_set(err, e,
+			       "%s is deeper than %d folders below the one that was named: name "
+			       "one that is nearer",
+			       path, MAX_FOLDER_DEPTH);
+	if (e < 0)
+		return err_set(err, e, "cannot read the folder %s: %s", path, strerror(-e));
+	for (size_t i = 0; e == 0 && names[i]; i++) {
+		struct stat st;
+
+		buf_reset(&at);
+		buf_printf(&at, "%s/%s", path, names[i]);
+		if (buf_error(&at) < 0)
+			return err_set(err, -ENOMEM, "out of memory");
+		if (lstat(at.data, &st) < 0) {
+			if (errno != ENOENT) /* it went meanwhile */
+				e = err_set(err, -errno, "cannot read %s: %s", at.data,
+					    strerror(errno));
+		} else if (S_ISDIR(st.st_mode)) {
+			e = read_folder(r, at.data, depth + 1, err);
+		} else if (S_ISREG(st.st_mode) && records_hint_of(names[i]) != HINT_NONE) {
+			e = read_file(r, at.data, err);
+		}
+	}
+	return e;
+}
+
+/* What is named may be of any kind: a pipe, say. */
 static int read_path(struct intake *r, const char *path, struct err *err)
 {
-	char *const paths[] = { (char *)path, NULL };
-	CLEANUP(close_tree)
-	FTS *tree = fts_open(paths, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
 	uint64_t n_files = r->n_files;
-	FTSENT *entry = NULL;
-	int e = 0;
+	struct stat st;
+	int e;
 
-	if (!tree)
-		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
-	while (e == 0 && (entry = fts_read(tree)))
-		e = read_entry(r, tree, entry, err);
-	if (e == 0 && errno != 0) /* the walk broke off: at its end this is 0 */
-		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return read_file(r, path, err);
+	e = read_folder(r, path, 0, err);
 	/* The user who names a folder means files in it. */
 	if (e == 0 && r->n_files == n_files)
 		return err_set(err, -ENOENT,
