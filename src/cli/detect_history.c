@@ -408,8 +408,6 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	struct snapshot own;
 	int r = 0;
 
-	if (snap->covers == COVERS_LOOK)
-		return 0; /* evidence, in which nobody has looked for anomalies then either */
 	if (is_over_by(p, snap->wall_ns))
 		r = leave(p, snap->wall_ns);
 	p->s->list->n_snapshots++;

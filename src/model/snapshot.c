@@ -86,7 +86,6 @@ const char *snapshot_covers_name(enum snapshot_covers covers)
 	static const char *const names[] = {
 		[COVERS_HOST] = "host",
 		[COVERS_JOB] = "job",
-		[COVERS_LOOK] = "look",
 	};
 
 	return names[covers];

@@ -183,7 +183,6 @@ int job_progress_over(const struct job_progress *p);
 enum snapshot_covers {
 	COVERS_HOST, /* all jobs that there are, or that a daemon has recorded */
 	COVERS_JOB,  /* one job, by its runner; the values of the host are there */
-	COVERS_LOOK, /* one job, in a closer look between two ticks: evidence, and no tick */
 };
 
 struct snapshot {

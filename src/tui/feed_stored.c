@@ -149,20 +149,13 @@ static bool is_minute(const struct snapshot *s)
 	return f64_known(s->resolution_seconds);
 }
 
-/* A daemon writes nothing while no job runs: what knows of none is a closer look at one. */
-static bool is_closer(const struct snapshot *s)
-{
-	return s->recorder < 0 && s->running_jobs == 0;
-}
-
 static int add_part(void *ctx, const struct snapshot *snap)
 {
 	struct stored_feed *f = ctx;
 	struct part *part = NULL;
 
 	for (size_t i = 0; i < f->n_parts && !part; i++)
-		if (f->parts[i].snap.recorder == snap->recorder &&
-		    is_closer(&f->parts[i].snap) == is_closer(snap))
+		if (f->parts[i].snap.recorder == snap->recorder)
 			part = &f->parts[i];
 	if (part && snap->wall_ns > part->snap.wall_ns)
 		part->gap_ns = snap->wall_ns - part->snap.wall_ns;
@@ -291,8 +284,7 @@ static int join_parts(struct stored_feed *f, const struct moment *moment)
 	if (f->n_parts == 0)
 		return 0;
 	qsort(f->parts, f->n_parts, sizeof(*f->parts), compare_parts);
-	while (host < f->n_parts &&
-	       (is_closer(&f->parts[host].snap) || is_minute(&f->parts[host].snap)))
+	while (host < f->n_parts && is_minute(&f->parts[host].snap))
 		host++;
 	own = *all;
 	*all = f->parts[host < f->n_parts ? host : 0].snap;
