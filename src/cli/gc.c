@@ -31,7 +31,7 @@ struct gc_args {
 };
 
 static const struct argp_option gc_options[] = {
-	CLI_OPTION("dry-run", gc_args, dry_run, NULL, "Only tell what is old enough to be removed"),
+	CLI_OPTION("dry-run", gc_args, dry_run, NULL, "Only print what would be removed"),
 	CLI_OPTION("trust-clock", gc_args, trust_clock, NULL,
 		   "Remove what is old also when the clock has jumped ahead"),
 	CLI_OPTION("json", gc_args, json, NULL, "Print JSON"),
@@ -135,33 +135,29 @@ static struct retention_clock read_clock(bool trusts_clock)
 }
 
 static int collect_once(const struct paths *paths, const struct retention_policy *policy,
-			bool trusts_clock, struct retention_preview *ret, struct err *err)
+			bool trusts_clock, struct retention *ret, struct err *err)
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct retention run;
 	int r = cli_open_store(paths, STORE_WRITE, &store, err);
 
 	if (r < 0)
 		return r;
-	store_retain_begin(&run, policy, clock_wall_ns(), &clock);
-	r = run_slices(store, &run, err);
-	ret->result = run.result;
-	ret->held_until_ns = run.held_until_ns;
-	return r;
+	store_retain_begin(ret, policy, clock_wall_ns(), &clock);
+	return run_slices(store, ret, err);
 }
 
 /* Removing rows takes room. On a full disk the rotated logs that are too much make some, and what
  * was removed before; then there may be enough for the rest. */
 static int collect(const struct paths *paths, const struct retention_policy *policy,
-		   bool trusts_clock, struct retention_preview *ret, struct err *err)
+		   bool trusts_clock, struct retention *ret, struct err *err)
 {
 	struct retention_result before;
-	struct retention_preview p;
+	struct retention p;
 	int r;
 
 	do {
-		p = (struct retention_preview){ .result = NOTHING_DONE };
+		p = (struct retention){ .result = NOTHING_DONE };
 		r = collect_once(paths, policy, trusts_clock, &p, err);
 		if (retention_is_full(r))
 			p.result.n_logs += store_drop_logs(paths->db, policy);
@@ -201,7 +197,7 @@ static void tell_no_room(const struct paths *paths, const struct retention_resul
 }
 
 static int preview(const struct paths *paths, const struct retention_policy *policy,
-		   bool trusts_clock, struct retention_preview *ret, struct err *err)
+		   bool trusts_clock, struct retention *ret, struct err *err)
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -223,7 +219,7 @@ static uint64_t total_bytes(const struct retention_result *result)
 }
 
 static void write_json(const struct gc_args *args, const struct retention_policy *policy,
-		       const struct retention_preview *p, struct buf *out)
+		       const struct retention *p, struct buf *out)
 {
 	const struct retention_result *result = &p->result;
 	struct json j;
@@ -237,7 +233,8 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	json_key_u64(&j, "bytes_after", result->bytes_after);
 	json_key_u64(&j, "bytes_given_back", u64_delta(result->bytes_before, result->bytes_after));
 	if (args->dry_run)
-		json_key_u64(&j, "removable_bytes", p->removable_bytes);
+		json_key_u64(&j, "removable_bytes",
+			     u64_delta(result->bytes_before, result->bytes_after));
 	json_key_u64(&j, "total_bytes", total_bytes(result));
 	json_key_u64(&j, "wal_bytes", result->wal_bytes);
 	json_key_u64(&j, "max_bytes", policy->max_bytes ? policy->max_bytes : U64_UNKNOWN);
@@ -248,12 +245,12 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	buf_add_char(out, '\n');
 }
 
-static void write_text(const struct retention_preview *p, bool is_dry, struct buf *out)
+static void write_text(const struct retention *p, bool is_dry, struct buf *out)
 {
 	const struct retention_result *result = &p->result;
 
 	if (has_removed(result))
-		buf_add_str(out, is_dry ? "Old enough to be removed:\n" : "Removed:\n");
+		buf_add_str(out, is_dry ? "Would be removed:\n" : "Removed:\n");
 	else
 		buf_add_str(out, "Nothing is old enough to be removed.\n");
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
@@ -265,23 +262,21 @@ static void write_text(const struct retention_preview *p, bool is_dry, struct bu
 	}
 	buf_add_str(out, is_dry ? "The database has " : "The database had ");
 	report_add_bytes(out, result->bytes_before);
-	buf_add_str(out, is_dry ? ", of which this takes about " : ", and has ");
-	report_add_bytes(out, is_dry ? p->removable_bytes : result->bytes_after);
-	buf_add_str(out, is_dry ? ".\n" : " now.\n");
+	buf_add_str(out, is_dry ? ", and would have " : ", and has ");
+	report_add_bytes(out, result->bytes_after);
+	buf_add_str(out, is_dry ? " then.\n" : " now.\n");
 	buf_add_str(out, "With what waits beside it and the log of snapshots that is ");
 	report_add_bytes(out, total_bytes(result));
 	buf_add_str(out, ".\n");
 	if (!is_dry || result->over_bytes == 0)
 		return;
-	buf_add_str(out, "Another ");
+	buf_add_str(out, "That would still be ");
 	report_add_bytes(out, result->over_bytes);
-	buf_add_str(out,
-		    " would be above max_bytes: more would go, rotated logs first and then the "
-		    "oldest samples.\n");
+	buf_add_str(out, " above max_bytes.\n");
 }
 
 static int print(const struct gc_args *args, const struct retention_policy *policy,
-		 const struct retention_preview *p)
+		 const struct retention *p)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 
@@ -295,7 +290,7 @@ static int print(const struct gc_args *args, const struct retention_policy *poli
 int cli_gc(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings;
-	struct retention_preview p = { .result = NOTHING_DONE };
+	struct retention p = { .result = NOTHING_DONE };
 	struct retention_policy policy;
 	struct gc_args args = { 0 };
 	struct err err = ERR_INIT;

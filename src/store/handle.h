@@ -44,7 +44,7 @@ struct store {
 	sqlite3 *db;
 	bool is_borrowed;     /* store_borrow() */
 	bool is_batch;	      /* many calls within one transaction (ingest.c) */
-	bool is_copy;	      /* in memory, by a reader that may not write the database */
+	bool is_copy;	      /* of a database, which is left as it is */
 	struct store *teller; /* of a borrowed one: who is told of damage */
 	char *path;	      /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
@@ -80,4 +80,8 @@ struct store {
  * before the connection is.
  */
 int store_borrow(sqlite3 *db, struct store **ret, struct err *err);
+
+/* A copy of what the handle reads, which is gone when it is closed. No log is ingested. */
+int store_open_copy(struct store *of, struct store **ret, struct err *err);
+
 void store_forget_statements(struct store *store);

@@ -158,17 +158,14 @@ const struct columns score_columns = COLUMNS(score_items);
 /* No fold lasts longer: 120 ticks of which none lies an hour behind the one before. */
 #define FOLD_MAX_NS "432000000000000"
 
-/* How many, and about how many bytes. */
-#define COUNT_AND_SIZE(bytes) "SELECT count(*), sum(" bytes ") FROM "
-
 /* The attempt of the first process of a row of minutes; those of GPUs are the host's. */
 #define ATTEMPT_OF_ROLLUP                                                                         \
 	"(SELECT attempt FROM processes p WHERE t.id & 15 = 0 AND p.id BETWEEN t.id & 1073741823" \
 	" AND (t.id & 1073741823) + 15 LIMIT 1)"
 
-#define OWNED(attempt, bytes, table)                                                             \
-	"SELECT max(w.id), a.uid, count(*), sum(w.bytes) FROM (SELECT id, " attempt              \
-	" AS attempt, " bytes " AS bytes FROM " table " t WHERE id > ?1 ORDER BY id LIMIT ?2) w" \
+#define OWNED(attempt, bytes, table)                                                            \
+	"SELECT max(w.id), a.uid, sum(w.bytes) FROM (SELECT id, " attempt " AS attempt, " bytes \
+	" AS bytes FROM " table " t WHERE id > ?1 ORDER BY id LIMIT ?2) w"                      \
 	" LEFT JOIN attempts a ON a.id = w.attempt GROUP BY a.uid"
 
 /* A slice of what is to go; which may order them. */

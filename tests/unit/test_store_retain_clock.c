@@ -53,7 +53,7 @@ static uint64_t read_hold(struct store *store, uint64_t now_wall_ns)
 static void assert_foreseen(struct store *store, uint64_t later)
 {
 	struct retention_clock clock = { .boot_ns = 2 * HOUR, .boot_id = "a" };
-	struct retention_preview p;
+	struct retention p;
 	struct err err = ERR_INIT;
 
 	must(store_preview_retention(store, &default_policy, later, &clock, &p, &err), &err);

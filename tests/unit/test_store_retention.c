@@ -207,7 +207,7 @@ static void test_anomalies_last_a_month(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	struct attempt over = must_begin_at(store, "over", NOW - 50 * DAY);
 	struct attempt runs = must_begin_at(store, "runs", NOW - 50 * DAY);
-	struct retention_preview preview;
+	struct retention preview;
 	struct err err = ERR_INIT;
 
 	must_finish_at(store, &over, NOW - 35 * DAY);

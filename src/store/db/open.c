@@ -303,19 +303,19 @@ static int check_layout(struct store *store, bool *ret_is_empty, struct err *err
 #define INGEST_TIMEOUT_MS 1000
 #define COPY_MAX_BYTES (INT64_C(256) << 20)
 
-/* A copy of what the handle has open, or nothing; COPY_MAX_BYTES at most. */
-static sqlite3 *copy_to_memory(struct store *store)
+/* A copy of what the handle has open, or nothing, under SQLite's name for memory or, "", for
+ * temporary files. */
+static sqlite3 *make_copy(struct store *store, const char *name, int64_t max_bytes)
 {
 	sqlite3_backup *backup = NULL;
 	sqlite3 *copy = NULL;
 	int64_t page_bytes = 0, n_pages = 0;
-	int rc = sqlite3_open_v2(":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-				 NULL);
+	int rc = sqlite3_open_v2(name, &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
 	if (rc == SQLITE_OK && store->db &&
 	    (query_read_number(store, STATEMENT_PAGE_SIZE, 0, &page_bytes, NULL) < 0 ||
 	     query_read_number(store, STATEMENT_PAGE_COUNT, 0, &n_pages, NULL) < 0 ||
-	     n_pages > COPY_MAX_BYTES / (page_bytes > 0 ? page_bytes : 1)))
+	     n_pages > max_bytes / (page_bytes > 0 ? page_bytes : 1)))
 		rc = SQLITE_TOOBIG;
 	if (rc == SQLITE_OK && store->db) {
 		backup = sqlite3_backup_init(copy, "main", store->db, "main");
@@ -330,13 +330,36 @@ static sqlite3 *copy_to_memory(struct store *store)
 	return copy;
 }
 
+int store_open_copy(struct store *of, struct store **ret, struct err *err)
+{
+	CLEANUP(store_closep)
+	struct store *copy = handle_new(of->path, (unsigned)(of->lock_timeout_ns / 1000000), err);
+
+	if (!copy)
+		return -ENOMEM;
+	copy->db = make_copy(of, "", INT64_MAX);
+	if (!copy->db)
+		return err_set(
+			err, -EIO,
+			"the database %s cannot be copied to a temporary file: it is locked, or "
+			"there is no room for it in the folder TMPDIR, else /var/tmp",
+			of->path);
+	copy->is_copy = true;
+	copy->alive = of->alive;
+	copy->alive_ctx = of->alive_ctx;
+	configure(copy);
+	sqlite3_db_config(copy->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	*ret = TAKE_PTR(copy);
+	return 0;
+}
+
 /*
  * The database cannot be written, by us or at all: what is in logs, and not in it, is stored in a
  * copy. It does not see what others write to the database afterwards.
  */
 static bool read_copy(struct store *store)
 {
-	sqlite3 *copy = copy_to_memory(store);
+	sqlite3 *copy = make_copy(store, ":memory:", COPY_MAX_BYTES);
 	bool is_new = !store->db;
 
 	if (!copy)

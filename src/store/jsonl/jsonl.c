@@ -191,6 +191,22 @@ uint64_t jsonl_count_bytes(const char *path, bool only_rotated)
 	return n;
 }
 
+bool jsonl_rotated_bytes(const char *path, uint64_t n_older, uint64_t *ret)
+{
+	CLEANUP(names_release) struct names names;
+	struct stat st;
+
+	if (names_init(&names, path) < 0)
+		return false;
+	for (size_t i = N_FILES - 1; i > 0; i--) {
+		if (lstat(names.names[i], &st) < 0 || n_older-- > 0)
+			continue;
+		*ret = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+		return true;
+	}
+	return false;
+}
+
 /* With the lock of the log nobody rotates: the oldest stays it. */
 int jsonl_drop_oldest(const char *path)
 {

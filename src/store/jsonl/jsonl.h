@@ -44,6 +44,9 @@ void jsonl_set_lock_timeout(struct jsonl *log, unsigned ms);
 /* What the log and its rotated files take, or those alone. */
 uint64_t jsonl_count_bytes(const char *path, bool only_rotated);
 
+/* The size of the oldest rotated file but for so many; false: there is none. */
+bool jsonl_rotated_bytes(const char *path, uint64_t n_older, uint64_t *ret);
+
 /* Removes the oldest of those that were rotated. 1: one is gone. 0: there is none. -EBUSY */
 int jsonl_drop_oldest(const char *path);
 

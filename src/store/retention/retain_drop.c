@@ -155,6 +155,12 @@ static void set_target(struct retention *run, uint64_t over)
 								     : least;
 }
 
+static void count_beside(struct slice *slice)
+{
+	slice->run->result.beside_bytes =
+		space_beside(slice->store, &slice->run->policy) - slice->run->dropped_bytes;
+}
+
 int room_begin(struct slice *slice, struct err *err)
 {
 	uint64_t over = 0;
@@ -163,10 +169,22 @@ int room_begin(struct slice *slice, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(slice->run->owners); i++)
 		slice->run->owners[i] = (struct retention_owner){ .uid = -1 };
 	slice->run->after_owned = INT64_MIN;
-	slice->run->result.beside_bytes = space_beside(slice->store, &slice->run->policy);
+	count_beside(slice);
 	r = read_over(slice, &over, err);
 	set_target(slice->run, r < 0 ? 0 : over);
 	return r;
+}
+
+static bool drop_log(struct retention *run)
+{
+	uint64_t bytes;
+
+	if (!run->is_dry)
+		return jsonl_drop_oldest(run->policy.jsonl_path) > 0;
+	if (!jsonl_rotated_bytes(run->policy.jsonl_path, run->result.n_logs, &bytes))
+		return false;
+	run->dropped_bytes += bytes;
+	return true;
 }
 
 /* What was rotated is in the database as well, as samples or as minutes: it goes first. */
@@ -178,10 +196,9 @@ int room_logs(struct slice *slice, struct err *err)
 
 	if (!u64_known(run->target_bytes) || !run->policy.jsonl_path)
 		return 0;
-	while ((r = read_over(slice, &over, err)) == 0 && over > 0 &&
-	       jsonl_drop_oldest(run->policy.jsonl_path) > 0) {
+	while ((r = read_over(slice, &over, err)) == 0 && over > 0 && drop_log(run)) {
 		run->result.n_logs++;
-		run->result.beside_bytes = space_beside(slice->store, &run->policy);
+		count_beside(slice);
 	}
 	set_target(run, over);
 	return r;
@@ -263,17 +280,14 @@ int room_count_owners(struct slice *slice, struct err *err)
 			int64_t id = query_read_i64(&q);
 			bool has_owner = !query_is_null(&q);
 			int64_t uid = query_read_i64(&q);
-			uint64_t n = (uint64_t)query_read_i64(&q);
 			uint64_t n_bytes = (uint64_t)query_read_i64(&q);
 
 			last = id > last ? id : last;
 			run->n_owned_bytes += n_bytes;
 			if (has_owner)
 				add_owned(run, uid, n_bytes);
-			if (table->id == STATEMENT_OWNED_EVENTS) {
-				run->n_events += n;
+			if (table->id == STATEMENT_OWNED_EVENTS)
 				run->n_event_bytes += n_bytes;
-			}
 		}
 		if (r < 0)
 			return r;
@@ -282,10 +296,6 @@ int room_count_owners(struct slice *slice, struct err *err)
 	}
 	if (r < 0 || run->owned_table < ARRAY_SIZE(owned_tables))
 		return r < 0 ? r : 1;
-	if (run->n_events > 0) { /* as it began */
-		run->n_event_bytes += run->n_event_bytes / run->n_events * run->result.n_events;
-		run->n_events += run->result.n_events;
-	}
 	return 0;
 }
 
@@ -479,19 +489,8 @@ int room_events(struct slice *slice, struct err *err)
 int room_many_events(struct slice *slice, struct err *err)
 {
 	const struct retention *run = slice->run;
-	uint64_t used = 0;
-	double left;
-	int r = lacks_room(slice, err);
 
-	if (r <= 0)
-		return r;
-	r = space_read(slice->store, NULL, &used, err);
-	if (r < 0 || run->n_events <= run->result.n_events)
-		return r;
-	/* About how many bytes those have that have not gone since they were counted. */
-	left = (double)run->n_event_bytes / (double)run->n_events *
-	       (double)(run->n_events - run->result.n_events);
-	if (left <= (double)used / 2)
+	if (run->n_event_bytes <= run->n_owned_bytes / 2)
 		return 0;
 	return run->owner >= 0 ? room_events(slice, err)
 			       : room_drop(slice, NULL, &retain_events, err);
@@ -520,7 +519,7 @@ int room_end(struct slice *slice, struct err *err)
 {
 	struct retention_result *result = &slice->run->result;
 
-	result->beside_bytes = space_beside(slice->store, &slice->run->policy);
+	count_beside(slice);
 	result->wal_bytes = space_of_wal(slice->store);
 	return read_over(slice, &result->over_bytes, err);
 }

@@ -683,81 +683,17 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
 
 /* ---- what it would do ---- */
 
-/* How many samples a chunk has stands at its beginning. */
-static int count_samples(struct store *store, int64_t cutoff_ns, struct retention_preview *ret,
-			 struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(buf_release) struct buf raw = BUF_INIT;
-	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
-	int r = t ? query_ask(store, STATEMENT_OLD_CHUNKS, &q, err, cutoff_ns)
-		  : store_no_memory(store, err);
-
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q), process;
-		struct item_reader items;
-		const void *data;
-		size_t len;
-
-		ret->removable_bytes += (uint64_t)query_read_i64(&q);
-		r = query_read_pack(&q, id, &raw, err);
-		items = item_reader(&raw, id & CHUNK_PROCESS_MAX);
-		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
-			r = table_read(data, len, CODEC_ROWS, 0, NULL, t) < 0 ? -EBADMSG : 0;
-			ret->result.n_samples += r == 0 ? t->n : 0;
-		}
-		ret->result.n_damaged += r == -EBADMSG;
-		r = r == -EBADMSG ? 0 : r;
-	}
-	return r;
-}
-
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
 			    uint64_t now_wall_ns, const struct retention_clock *clock,
-			    struct retention_preview *ret, struct err *err)
+			    struct retention *ret, struct err *err)
 {
-	struct retention run = { .policy = *policy, .now_wall_ns = now_wall_ns, .clock = *clock };
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	struct retention_preview p = { .result.bytes_after = U64_UNKNOWN };
-	/* Statements that count rows before ? and the bytes that they take, about. */
-	const struct {
-		enum statement id;
-		int64_t (*cutoff)(const struct retention *run);
-		uint64_t *ret_n;
-	} counted[] = {
-		{ STATEMENT_SIZE_OLD_FOLDS, full_cutoff, &p.result.n_folds },
-		{ STATEMENT_SIZE_OLD_ROLLUPS, retain_minutes_cutoff, &p.result.n_minutes },
-		{ STATEMENT_SIZE_OLD_POINTS, curves_cutoff, &p.result.n_curves },
-		{ STATEMENT_SIZE_OLD_EVENTS, events_cutoff, &p.result.n_events },
-		{ STATEMENT_SIZE_OLD_ANOMALIES, events_cutoff, &p.result.n_anomalies },
-	};
-	uint64_t used_bytes = 0;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	CLEANUP(store_closep) struct store *copy = NULL;
+	int r = store_open_copy(store, &copy, err);
 
+	store_retain_begin(ret, policy, now_wall_ns, clock);
+	ret->is_dry = true;
 	if (r == 0)
-		r = judge_clock(store, &run, false, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counted); i++) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-
-		r = query_first(store, counted[i].id, &q, err, counted[i].cutoff(&run));
-		if (r <= 0)
-			return r;
-		*counted[i].ret_n = (uint64_t)query_read_i64(&q);
-		p.removable_bytes += (uint64_t)query_read_i64(&q);
-		r = 0;
-	}
-	if (r == 0)
-		r = count_samples(store, full_cutoff(&run), &p, err);
-	if (r == 0)
-		r = space_read(store, &p.result.bytes_before, &used_bytes, err);
-	if (r < 0)
-		return r;
-	p.held_until_ns = run.held_until_ns;
-	p.result.beside_bytes = space_beside(store, policy);
-	p.result.wal_bytes = space_of_wal(store);
-	used_bytes += p.result.beside_bytes;
-	if (policy->max_bytes && used_bytes > policy->max_bytes + p.removable_bytes)
-		p.result.over_bytes = used_bytes - policy->max_bytes - p.removable_bytes;
-	*ret = p;
-	return 0;
+		while ((r = store_retain_slice(copy, ret, err)) > 0)
+			;
+	return r;
 }

@@ -103,12 +103,14 @@ struct retention {
 	uint64_t n_owned_bytes; /* of all */
 	size_t owned_table;
 	int64_t after_owned;
-	uint64_t n_events, n_event_bytes; /* that there were, with those that had gone before */
-	int64_t owner;			  /* whose records go; negative: anybody's */
-	unsigned owner_stage;		  /* from which on the next owner's go */
-	uint64_t room_bytes;		  /* target_bytes of all, while it is that of an owner */
-	int64_t after_fold_ns;		  /* of the owner none is older */
-	uint64_t n_folds_due;		  /* at the beginning, for who shows progress */
+	uint64_t n_event_bytes; /* among them */
+	int64_t owner;		/* whose records go; negative: anybody's */
+	unsigned owner_stage;	/* from which on the next owner's go */
+	uint64_t room_bytes;	/* target_bytes of all, while it is that of an owner */
+	int64_t after_fold_ns;	/* of the owner none is older */
+	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
+	bool is_dry;		/* on a copy: no file is removed… */
+	uint64_t dropped_bytes; /* …but those that would be do not count */
 	bool is_cut_short;
 	unsigned n_full; /* times that the disk was, since something was done last */
 	struct err full; /* why it was cut short */
@@ -173,13 +175,7 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
  */
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy);
 
-/* What would be removed; writes nothing. */
-struct retention_preview {
-	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
-	struct retention_result result;
-	uint64_t removable_bytes; /* that this takes, without the minutes that come of it */
-	uint64_t held_until_ns;	  /* as of a run with the same clock */
-};
+/* What would be removed: a run on a copy of the database, whose result is in *ret. */
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
 			    uint64_t now_wall_ns, const struct retention_clock *clock,
-			    struct retention_preview *ret, struct err *err);
+			    struct retention *ret, struct err *err);
