@@ -284,9 +284,10 @@ static __always_inline void drop_tag(struct task_struct *t, struct task_struct *
 		bpf_map_delete_elem(&headless, &key);
 }
 
-/* Of one that ends with t, its last thread. Memory that is gone says nothing. */
-static __always_inline __u32 owner_at_end(const struct life_mark *mark, struct task_struct *leader,
-					  struct task_struct *t)
+/* Whose alone it is; 0: root's, or of several. Of one that ends t is the last thread, and memory
+ * that is gone says nothing. */
+static __always_inline __u32 owner_by_mark(const struct life_mark *mark, struct task_struct *leader,
+					   struct task_struct *t)
 {
 	__u32 rights = mark ? mark->rights : LIFE_RIGHTS_UNKNOWN;
 
@@ -309,7 +310,7 @@ static __always_inline struct life_death *begin_death(__u32 type, struct task_st
 		return NULL;
 	write_head(&d->head, type, leader, tag);
 	d->wait_status = status_of(leader);
-	d->uid = owner_at_end(mark, leader, t);
+	d->uid = owner_by_mark(mark, leader, t);
 	d->reserved = 0;
 	write_ended(leader->signal, d);
 	return d;
@@ -429,13 +430,15 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct
 {
 	__u32 sender_pid = bpf_get_current_pid_tgid() >> 32;
 	__s32 code = code_of(info);
+	const struct life_mark *mark;
 	struct life_signalled *s;
 	__u64 tag;
 
 	if (result != TRACE_SIGNAL_DELIVERED || is_noise(sig, code, sender_pid, t->tgid) ||
 	    is_timer(sig, info, t))
 		return 0;
-	tag = tag_of(t->group_leader);
+	mark = find_mark(t->group_leader);
+	tag = mark ? mark->tag : 0;
 	if (is_tracked_only && !tag)
 		return 0;
 	s = reserve(sizeof(*s));
@@ -443,6 +446,8 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct
 		return 0;
 	write_head(&s->head, LIFE_RECORD_SIGNAL, t->group_leader, tag);
 	s->signal = sig;
+	s->uid = owner_by_mark(mark, t->group_leader, t);
+	s->reserved = 0;
 	write_sender(s, info, code);
 	submit(s, tag);
 	return 0;
@@ -513,7 +518,8 @@ static __always_inline __u64 rss_pages(struct task_struct *t)
 SEC("tp_btf/mark_victim")
 int BPF_PROG(on_oom, struct task_struct *t)
 {
-	__u64 tag = tag_of(t->group_leader);
+	const struct life_mark *mark = find_mark(t->group_leader);
+	__u64 tag = mark ? mark->tag : 0;
 	struct life_oom *o;
 
 	if (is_tracked_only && !tag)
@@ -522,6 +528,8 @@ int BPF_PROG(on_oom, struct task_struct *t)
 	if (!o)
 		return 0;
 	write_head(&o->head, LIFE_RECORD_OOM, t->group_leader, tag);
+	o->uid = owner_by_mark(mark, t->group_leader, t);
+	o->reserved = 0;
 	o->rss_pages = rss_pages(t);
 	write_cgroup(t, o);
 	submit(o, true);
@@ -544,6 +552,7 @@ int BPF_PROG(on_oom_pid, int tid)
 	o->head.pid = tid;
 	o->head.mono_ns = bpf_ktime_get_ns();
 	o->rss_pages = LIFE_NO_COUNT;
+	o->uid = LIFE_NO_UID;
 	submit(o, true);
 	return 0;
 }

@@ -17,6 +17,7 @@ enum life_record {
 };
 
 #define LIFE_NO_COUNT (~0ULL)
+#define LIFE_NO_UID (~0U)
 #define LIFE_COMM_BYTES 16
 #define LIFE_CGROUP_BYTES 64
 
@@ -56,6 +57,8 @@ struct life_signalled {
 	__u32 sender_pid;
 	__u64 sender_tag;
 	char sender_comm[LIFE_COMM_BYTES];
+	__u32 uid; /* as of a death */
+	__u32 reserved;
 };
 
 struct life_oom {
@@ -66,6 +69,8 @@ struct life_oom {
 	__u64 cgroup_limit_pages;
 	__u64 cgroup_id;
 	char cgroup[LIFE_CGROUP_BYTES]; /* the last part of its path */
+	__u32 uid;			/* as of a death; LIFE_NO_UID: the kernel has it not */
+	__u32 reserved;
 };
 
 /* Whether the program of a process has rights that its user lacks. */

@@ -194,8 +194,8 @@ struct life_event {
 	uint64_t wall_ns;
 	int wait_status; /* LIFE_EXIT, LIFE_ACCOUNT: as wait4() would give it */
 
-	uint64_t uid; /* LIFE_EXIT, LIFE_ACCOUNT: whose alone it was, 0 if of several; U64_UNKNOWN:
-			 not told */
+	uint64_t uid; /* LIFE_EXIT, LIFE_ACCOUNT, LIFE_SIGNAL, LIFE_OOM: whose alone it was, 0 if of
+			 several; U64_UNKNOWN: the kernel does not report it */
 	uint64_t tag; /* of life_track(); 0: none */
 	uint64_t start_ticks;	     /* see struct proc_key; U64_UNKNOWN: not told */
 	char comm[LIFE_COMM_BYTES];  /* raw bytes, NUL-terminated; "" not told */

@@ -166,8 +166,26 @@ counts_withheld() {
 		'[u["why"].split()[0] for u in d["unknown"] if u["what"] == "processes" and "set-user-ID" in u["why"]] == ["2"]'
 	json "and that its CPU time lacks them" "$stdout" 'any(u["what"] == "total_cpu_seconds" for u in d["unknown"])'
 }
+# Who signals a program with more rights is for root, in a run of hers and in a tree that was attached.
+withholds_signals() {
+	# shellcheck disable=SC2016 # the shell inside knows it
+	as alice "$PROCTOR" run -q --job signals -- sh -c 'mkfifo line; exec 3<>line; for dd in dd "$1"; do
+		"$dd" of=/dev/null <&3 2>/dev/null &
+		done; wait' sh "$TMP/sdd" &
+	local run=$! plain root
+	reads_now() { plain=$(pgrep -u alice -x dd) && root=$(pgrep -u root -x sdd); }
+	eventually reads_now
+	kill -USR2 "$root" "$plain"
+	wait $run
+	run as alice "$PROCTOR" events --job signals --json
+	json "a signal to a program of hers is recorded" "[$(grep '^{' <<<"$stdout" | paste -sd,)]" \
+		"any(e['event'] == 'process.signal' and e['pid'] == $plain for e in d)"
+	json "and none to one that is set-user-ID" "[$(grep '^{' <<<"$stdout" | paste -sd,)]" \
+		"not any(e['event'] == 'process.signal' and e['pid'] == $root for e in d)"
+}
 if [ "$has_news" = True ]; then
 	counts_withheld
+	[[ $(status_of 'd["rungs"]["births, deaths, exit codes"]') == *eBPF* ]] && withholds_signals
 	keeps_secrets "$(status_of 'd["rungs"]["births, deaths, exit codes"]')" 1
 	keeps_secrets_meanwhile "$(status_of 'd["rungs"]["process samples"]')" 1
 	"$PROCTOR" stop

@@ -498,6 +498,33 @@ static void test_whose_a_process_was(void **state)
 	done(life, &seen);
 }
 
+/* Returns for whom the kernel reports a signal that ends it. */
+static uint64_t signal_as(struct life *life, struct seen *seen, uid_t uid, uid_t euid, uid_t suid)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (setresuid(uid, euid, suid) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0)
+			kill(getpid(), SIGUSR1);
+		_exit(1);
+	}
+	waitpid(pid, NULL, 0);
+	assert_int_equal(await(life, seen, LIFE_EXIT, pid)->wait_status, SIGUSR1);
+	return find(seen, LIFE_SIGNAL, pid)->uid;
+}
+
+static void test_whose_a_signal_is(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+
+	(void)state;
+	assert_int_equal(signal_as(life, &seen, 4001, 4001, 4001), 4001);
+	assert_int_equal(signal_as(life, &seen, 0, 0, 0), 0);
+	assert_int_equal(signal_as(life, &seen, 4001, 0, 0), 0);
+	done(life, &seen);
+}
+
 /* Makes a program that does nothing, and returns its path. */
 static const char *make_program(mode_t mode)
 {
@@ -913,6 +940,7 @@ int main(void)
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
 		cmocka_unit_test(test_a_tree_keeps_its_mark_on_old_kernels),
 		cmocka_unit_test(test_whose_a_process_was),
+		cmocka_unit_test(test_whose_a_signal_is),
 		cmocka_unit_test(test_a_program_with_more_rights_is_not_its_users),
 		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),

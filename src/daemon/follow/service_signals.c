@@ -170,6 +170,10 @@ static bool place(void *ctx, const struct life_event *ev)
 
 	if (!is_known(&o))
 		return false;
+	/* Of a set-user-ID program: for root. An old kernel does not report whose it is, and
+	 * nothing else of it. */
+	if (u64_known(ev->uid) && !may_see(uid_of(&o), ev->uid, -1, 0))
+		return true;
 	if (o.stream && (ends_runner(&o, ev) || !stream_is_read(o.stream)))
 		o.stream = NULL;
 	if (!o.stream) {

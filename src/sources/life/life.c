@@ -70,6 +70,7 @@ static void take_signal(const void *bytes, const struct life_units *units, struc
 	ret->sender.pid = (pid_t)s.sender_pid;
 	ret->sender.tag = s.sender_tag;
 	copy_comm(ret->sender.comm, s.sender_comm);
+	ret->uid = s.uid;
 }
 
 static void take_oom(const void *bytes, const struct life_units *units, struct life_event *ret)
@@ -79,6 +80,8 @@ static void take_oom(const void *bytes, const struct life_units *units, struct l
 
 	memcpy(&o, bytes, sizeof(o));
 	ret->type = LIFE_OOM;
+	if (o.uid != LIFE_NO_UID)
+		ret->uid = o.uid;
 	if (o.rss_pages != LIFE_NO_COUNT)
 		victim->rss_bytes = o.rss_pages * units->page_bytes;
 	if (o.cgroup_id == 0)
