@@ -49,8 +49,13 @@ if type systemd-analyze >/dev/null 2>&1; then
 	# 10 is as bare as a service can be, 0 as confined.
 	check "the service is confined" systemd-analyze security --no-pager --offline=true \
 		--threshold=30 "$TMP/units/proctor.service"
+	score=$(systemd-analyze security --no-pager --offline=true "$TMP/units/proctor.service" |
+		grep -oE 'proctor.service: [0-9.]+' | cut -d' ' -f2)
+	like "the documentation has what is left" "$(cat "$root/docs/contracts.md")" \
+		"gives the unit ${score/./\\.} of 10"
 else
-	for name in "proctor.service is verified" "proctor.socket is verified" "the service is confined"; do
+	for name in "proctor.service is verified" "proctor.socket is verified" "the service is confined" \
+		"the documentation has what is left"; do
 		skip "$name" "there is no systemd-analyze here"
 	done
 fi
