@@ -228,6 +228,7 @@ struct attached {
 	uint64_t n_withheld; /* ends that are not among them: nobody may hear of them */
 	struct proc_event pending[ATTACHED_PENDING];
 	size_t n_pending;
+	uint64_t n_events_lost; /* as there was no log, and no more room above */
 	struct attached *next;
 };
 

@@ -303,8 +303,10 @@ void service_note_attached(struct service *s, const struct watched *job,
 		at->status = ev->status;
 	if (ev->type == EVENT_EXIT)
 		at->last_death_wall_ns = ev->wall_ns;
-	if (at->n_pending == ATTACHED_PENDING) /* its log could not be opened yet */
+	if (at->n_pending == ATTACHED_PENDING) { /* its log could not be opened yet */
+		at->n_events_lost++;
 		return;
+	}
 	at->pending[at->n_pending] = *ev;
 	at->pending[at->n_pending++].job_id = job->job_id;
 	if (at->n_pending == ATTACHED_PENDING || ev->details)
@@ -419,6 +421,10 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 			     "it ended while no daemon looked: when that was seen is told");
 	if (attempt_log_lost(at->log) > 0)
 		attempt_note(a, "history", "records could not be stored");
+	snprintf(why, sizeof(why), "%llu came while its log could not be made, and are missing",
+		 (unsigned long long)at->n_events_lost);
+	if (at->n_events_lost > 0)
+		attempt_note(a, "events", why);
 }
 
 /*
@@ -431,7 +437,8 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
 	bool has_all_births = at->has_all_births && s->life.life &&
 			      s->life.n_lost == at->n_lost_before &&
-			      attempt_log_lost(at->log) == 0 && at->deaths.n_unlisted == 0;
+			      attempt_log_lost(at->log) == 0 && at->n_events_lost == 0 &&
+			      at->deaths.n_unlisted == 0;
 	int r;
 
 	attempt_init(&a);
