@@ -782,7 +782,7 @@ struct scan {
 	bool has_shell;
 	bool has_set;	   /* "config set NAME VALUE": a name may stand alone before its value */
 	bool has_login;	   /* "wandb login": the next argument that is no option is a secret */
-	bool is_decoded;   /* it is what an encoded word stands for */
+	int n_decoded;	   /* so many encodings deep it is what a word stands for */
 	size_t glued_max;  /* so many letters before a name may not belong to it */
 	unsigned n_hidden; /* values, so far */
 };
@@ -1052,6 +1052,7 @@ static void note_word(struct scan *s, const char *name, size_t n, bool is_option
 #define TEXT_MIN 8    /* bytes; in fewer there is no name and a value */
 #define GLUED_MAX 3   /* letters before a name may be the end of what was glued to it */
 #define ESCAPES_MAX 3 /* what is encoded may be encoded again */
+#define ENCODINGS_MAX 2
 
 /* Of so many bits a letter: 6 of base64, 4 of hexadecimal digits. -1: it is no such letter. */
 static int digit_of(char c, unsigned bits)
@@ -1093,8 +1094,9 @@ static size_t decode_escapes(const char *s, size_t n, char *ret)
 
 static void scan_arg(struct scan *s);
 
-/* How many values would be hidden in this text. */
-static unsigned count_hidden(const struct scan *s, const char *text, size_t n, size_t glued_max)
+/* How many values would be hidden in this text, so many encodings deep. */
+static unsigned count_hidden(const struct scan *s, const char *text, size_t n, size_t glued_max,
+			     int n_decoded)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct scan inner = {
@@ -1106,7 +1108,7 @@ static unsigned count_hidden(const struct scan *s, const char *text, size_t n, s
 		.end = text + n,
 		.is_script = true,
 		.programs = s->programs,
-		.is_decoded = true,
+		.n_decoded = n_decoded,
 		.glued_max = glued_max,
 	};
 
@@ -1141,7 +1143,8 @@ static bool holds_secret(const struct scan *s, const char *letters, size_t n, un
 				text[len++] = c;
 				continue;
 			}
-			if (len >= TEXT_MIN && count_hidden(s, text, len, GLUED_MAX) > 0)
+			if (len >= TEXT_MIN &&
+			    count_hidden(s, text, len, GLUED_MAX, s->n_decoded + 1) > 0)
 				return true;
 			len = 0;
 		}
@@ -1162,7 +1165,7 @@ static bool scan_encoded(struct scan *s)
 	const char *end = s->pos, *run_end;
 	size_t len;
 
-	if (s->is_decoded || is_run_char(before))
+	if (s->n_decoded == ENCODINGS_MAX || is_run_char(before))
 		return false;
 	if (value_is_space(before) || value_is_quote(before)) {
 		while (end < s->arg_end && !value_is_space(*end) && !value_is_quote(*end))
@@ -1172,8 +1175,8 @@ static bool scan_encoded(struct scan *s)
 		for (int i = 0; i < ESCAPES_MAX; i++)
 			len = decode_escapes(decoded, len, decoded);
 		if (len < (size_t)(end - s->pos) &&
-		    count_hidden(s, decoded, len, 0) >
-			    count_hidden(s, s->pos, (size_t)(end - s->pos), 0)) {
+		    count_hidden(s, decoded, len, 0, s->n_decoded + 1) >
+			    count_hidden(s, s->pos, (size_t)(end - s->pos), 0, ENCODINGS_MAX)) {
 			hide(s, end);
 			return true;
 		}

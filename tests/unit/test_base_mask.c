@@ -365,6 +365,11 @@ static void test_other_forms(void **state)
 		{ "x|id-70617373776f72643d68756e74657232", "x ***" },
 		{ "x|f70617373776f72643d68756e74657232", "x ***" },
 		{ "x|p%2561ssword%253DX1", "x ***" },
+		/* encoded twice: base64 in base64, in hexadecimal digits, and percent-encoded */
+		{ "x|Y0dGemMzZHZjbVE5YUhWdWRHVnlNZz09", "x ***" },
+		{ "x|6347467a63336476636d513961485675644756794d673d3d|y", "x *** y" },
+		{ "x|-d%63%47%46%7a%63%33%64%76%63%6d%51%39%61%48%56%75%64%47%56%79%4d%67%3d%3d",
+		  "x ***" },
 		{ "x|p\\u0061ssword=X1", "x ***" },
 		{ "x|dXNlcj1hZGEmaG9tZT0vdG1w", "x dXNlcj1hZGEmaG9tZT0vdG1w" },
 		{ "git|show|da39a3ee5e6b4b0d3255bfef95601890afd80709",
