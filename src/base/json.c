@@ -262,6 +262,12 @@ void json_begin_object(struct json *j)
 	json_open(j, '{');
 }
 
+void json_init_object(struct json *j, struct buf *out)
+{
+	json_init(j, out);
+	json_begin_object(j);
+}
+
 void json_end_object(struct json *j)
 {
 	json_close(j, '}');

@@ -29,6 +29,9 @@ struct json {
 /* Appends to out, which the caller owns. */
 void json_init(struct json *j, struct buf *out);
 
+/* The same, and begins an object. */
+void json_init_object(struct json *j, struct buf *out);
+
 void json_begin_object(struct json *j);
 void json_end_object(struct json *j);
 void json_begin_array(struct json *j);

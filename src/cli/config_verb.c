@@ -137,8 +137,7 @@ static void write_json(const struct settings *s, struct buf *out)
 	struct json j;
 
 	find_places(s, places);
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_bool(&j, "was_read", s->config.was_read);
 	json_key_object(&j, "places");
 	for (size_t i = 0; i < N_PLACES; i++) {

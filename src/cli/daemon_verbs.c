@@ -385,8 +385,7 @@ int cli_status(int argc, char **argv)
 		write_text(status, config, &out);
 		return cli_print(&out);
 	}
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	cli_write_members(&j, status);
 	json_key(&j, "config");
 	rpc_value_write(config, &j);
@@ -451,8 +450,7 @@ static void cancel_one(struct ending *e, const struct rpc_value *job)
 	buf_printf(&e->left, "%s%s", e->n_left++ > 0 ? ", " : "", job_id);
 	if (map_get(&e->done, key, &before))
 		return;
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_string(&j, "job_id", job_id);
 	if (u64_known(uid)) /* an older daemon does not say */
 		json_key_u64(&j, "uid", uid);

@@ -218,8 +218,7 @@ static void write_json(const struct compared *c, struct buf *out)
 	struct json j;
 
 	add_reasons(c, &reasons);
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	write_subject(&j, "before", &c->before, c->commands[0]);
 	write_subject(&j, "after", &c->after, c->commands[1]);
 	json_key_string(&j, "basis", c->rung < RUNG_COUNT ? class_rung_name(c->rung) : NULL);

@@ -578,8 +578,7 @@ static void write_json(const struct patient *p, const struct result *results, st
 	const struct doctor_rungs *r = &p->rungs;
 	struct json j;
 
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	write_object(&j, "rungs", r->own, r->n_own, false);
 	write_object(&j, "run_rungs", r->of_run, r->n_of_run, false);
 	for (size_t i = 0; i < ARRAY_SIZE(of_daemon); i++) { /* null without one */
@@ -653,8 +652,7 @@ static int repair(bool json, bool all)
 	if (r < 0 && !(r == -EALREADY || r == -ENOENT || r == -EUCLEAN))
 		return cli_fail(CLI_FAILED, &err);
 	if (json) {
-		json_init(&j, &out);
-		json_begin_object(&j);
+		json_init_object(&j, &out);
 		json_key_string(&j, "database", paths.db);
 		json_key_bool(&j, "repaired", aside != NULL);
 		json_key_string(&j, "moved_to", aside);

@@ -140,8 +140,7 @@ static struct rpc_value *complete(const char *topic, const struct rpc_value *par
 	struct rpc_value *row = NULL;
 	struct json j;
 
-	json_init(&j, &text);
-	json_begin_object(&j);
+	json_init_object(&j, &text);
 	if (!rpc_value_get(data, "event"))
 		json_key_string(&j, "event", topic);
 	if (!rpc_value_get(data, "timestamp"))

@@ -224,8 +224,7 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	const struct retention_result *result = &p->result;
 	struct json j;
 
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_bool(&j, "dry_run", args->dry_run);
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
 		json_key_u64(&j, counts[i].key, count_of(result, i));

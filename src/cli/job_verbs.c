@@ -85,8 +85,7 @@ static int write_request(const struct submit_args *args, struct buf *out, struct
 	if (!folder)
 		return err_set(err, -errno, "the folder that the job would run in: %s",
 			       strerror(errno));
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_string(&j, "file", text.data);
 	json_key_string(&j, "name", args->file);
 	json_key_string(&j, "workdir", folder);
@@ -169,8 +168,7 @@ int cli_attach(int argc, char **argv)
 		cli_reject(argv, "which process? say --pid PID");
 	if (!args.job_id)
 		cli_reject(argv, "as which job? say --job ID");
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_i64(&j, "pid", args.pid);
 	json_key_string(&j, "job_id", args.job_id);
 	json_end_object(&j);
@@ -292,8 +290,7 @@ static int ask_about(const char *method, const struct job_question *args, struct
 		return r == -ENOENT ? NO_DAEMON : r;
 	if (args->attempt > 0)
 		r = translate(args, &attempt, err);
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_string(&j, "job_id", args->job_id);
 	if (attempt > 0)
 		json_key_i64(&j, "attempt", attempt);

@@ -42,8 +42,7 @@ static int ask_daemon(const struct phase_args *args, struct err *err)
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct json j;
 
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_string(&j, args->what, args->name);
 	json_key_i64(&j, "pid", getppid());
 	json_end_object(&j);

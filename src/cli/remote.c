@@ -36,8 +36,7 @@ static int read_page(struct rpc_client *client, enum remote_rows rows,
 	struct json j;
 	int r;
 
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	if (q->job_id)
 		json_key_string(&j, "job_id", q->job_id);
 	json_key_u64(&j, "since_ns", *next);

@@ -51,8 +51,7 @@ static int ask_daemon(const struct report_args *args, struct buf *out)
 	struct json j;
 	int r;
 
-	json_init(&j, &question);
-	json_begin_object(&j);
+	json_init_object(&j, &question);
 	json_key_string(&j, "job_id", args->job_id);
 	json_key_i64(&j, "attempt", args->attempt_num);
 	json_key_string(&j, "format", report_format_name(args->format));

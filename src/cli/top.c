@@ -218,8 +218,7 @@ static void take_text(struct stream *s, const char *text, size_t len)
 		return;
 	s->has_come = true;
 	if (s->job_id) {
-		json_init(&j, &s->out.buf);
-		json_begin_object(&j);
+		json_init_object(&j, &s->out.buf);
 		rpc_value_each(snapshot, write_member, &(struct filter){ &j, s->job_id });
 		json_end_object(&j);
 	} else {

@@ -348,8 +348,7 @@ int proctor_subscribe(struct proctor *p, const char *topics, proctor_event_fn *f
 		return err_set(&p->err, -EALREADY,
 			       "this connection has a subscription: open another for more");
 	/* "a.*, b" becomes {"topics":["a.*","b"]}. */
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_array(&j, "topics");
 	for (;;) {
 		size_t n;
@@ -429,8 +428,7 @@ struct params {
 static void params_begin(struct params *params)
 {
 	params->text = (struct buf)BUF_INIT;
-	json_init(&params->j, &params->text);
-	json_begin_object(&params->j);
+	json_init_object(&params->j, &params->text);
 }
 
 static void params_release(struct params *params)
@@ -577,8 +575,7 @@ static int write_to_box(struct proctor *p, const char *path, const char *what, c
 
 	if (fd < 0)
 		return err_set(&p->err, -ENOTCONN, "no daemon runs, and no runner of a job");
-	json_init(&j, &line);
-	json_begin_object(&j);
+	json_init_object(&j, &line);
 	json_key_string(&j, "method", "phase");
 	json_key_object(&j, "params");
 	json_key_string(&j, what, name);

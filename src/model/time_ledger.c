@@ -77,8 +77,7 @@ void time_ledger_write(struct buf *out, const struct time_ledger *l)
 
 	if (l->evidence == EVIDENCE_UNKNOWN || time_ledger_total(l) == 0)
 		return;
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_string(&j, "evidence", evidence_name(l->evidence));
 	for (size_t i = 0; i < N_TIME_CATEGORIES; i++)
 		if (l->ns[i] > 0)

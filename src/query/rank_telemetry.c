@@ -154,8 +154,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 	const char *text;
 	struct json j;
 
-	json_init(&j, &metadata);
-	json_begin_object(&j);
+	json_init_object(&j, &metadata);
 	json_key_string(&j, "measure", e->r->is_gpu ? "gpu_memory" : "rss");
 	if (!e->r->is_gpu)
 		json_key_string(&j, "shared_pages", shared);

@@ -231,8 +231,7 @@ int recorded_series_read(struct recorded_series *series, struct store *store, st
 		return r;
 	if (g.n > 0)
 		qsort(g.lines, g.n, sizeof(*g.lines), compare_tops);
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_string(&j, "metric", metrics[series->metric].name);
 	json_key_string(&j, "unit", metrics[series->metric].unit);
 	json_key_f64(&j, "since", u64_to_seconds(series->since_wall_ns));

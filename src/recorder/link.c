@@ -273,8 +273,7 @@ void link_want_samples(struct link *link, double interval_seconds)
 
 	if (!link->is_followed || link->wants_samples || !u64_known(runner->start_ticks))
 		return;
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_f64(&j, "interval_seconds", interval_seconds);
 	json_key_u64(&j, "layout", FEED_LAYOUT);
 	json_key_u64(&j, "pid", (uint64_t)runner->pid);
@@ -322,8 +321,7 @@ static void open_stream(struct link *link, uint64_t timeout_ms)
 
 	if (link->is_followed || rpc_client_daemon_uid(link->client) != 0)
 		return;
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_string(&j, "job_id", link->job->a->job_id);
 	json_end_object(&j);
 	r = ask_within(link, timeout_ms, "runner.stream", params.data, &answer, NULL);
@@ -447,8 +445,7 @@ static int greet(struct link *link, bool wants_calls, uint64_t timeout_ms, struc
 	r = link_open_log(link);
 	if (r < 0)
 		return err_set(err, r, "there is no log to tell a daemon of");
-	json_init(&j, &hello);
-	json_begin_object(&j);
+	json_init_object(&j, &hello);
 	json_key_string(&j, "job_id", job->a->job_id);
 	attempt_log_place(job->log, &device, &inode);
 	if (inode) {
@@ -571,8 +568,7 @@ uint64_t link_hold_ms(struct link *link, struct hold *h)
 	struct json j;
 	int r = link->client ? 0 : open_client(link, HOLD_TIMEOUT_MS, NULL);
 
-	json_init(&j, &question);
-	json_begin_object(&j);
+	json_init_object(&j, &question);
 	json_key_string(&j, "for", "sheet");
 	json_key_string(&j, "job_id", link->job->a->job_id);
 	json_end_object(&j);

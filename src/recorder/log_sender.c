@@ -119,8 +119,7 @@ bool log_sender_next(struct log_sender *s, uint64_t appended, struct buf *ret)
 		has_some = read_batch(s, s->from, &batch);
 	if (has_some) {
 		buf_reset(ret);
-		json_init(&j, ret);
-		json_begin_object(&j);
+		json_init_object(&j, ret);
 		write_batch(&j, &batch);
 		json_end_object(&j);
 		s->behind = batch.next;
@@ -169,8 +168,7 @@ int log_sender_finish(struct log_sender *s, struct rpc_client *client, uint64_t 
 	if (r < 0)
 		return r;
 	buf_reset(&params);
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_u64(&j, "offset", s->from);
 	r = log_read_end(s->reader, false, write_end, &j);
 	json_end_object(&j);
@@ -208,8 +206,7 @@ static bool tell(const struct attempt *a, struct log_sender *sender)
 
 	if (r < 0)
 		return false;
-	json_init(&j, &hello);
-	json_begin_object(&j);
+	json_init_object(&j, &hello);
 	json_key_string(&j, "job_id", a->job_id);
 	log_sender_write_hello(sender, &j);
 	json_end_object(&j);

@@ -252,8 +252,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 	const bool is_counted = f->a->details.n_syscalls > 0;
 	struct json j;
 
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	rows_write_attempt(&j, f->a);
 	verdict_add_sentence(&verdict, f);
 	json_key_string(&j, "verdict", verdict.data);

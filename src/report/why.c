@@ -396,8 +396,7 @@ static void write_json(const struct verdict *v, struct buf *out)
 {
 	struct json j;
 
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_string(&j, "job_id", v->a->job_id);
 	json_key_int(&j, "attempt", v->a->attempt_num);
 	json_key_string(&j, "outcome", verdict_word(&v->facts));

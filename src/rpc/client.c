@@ -329,8 +329,7 @@ static int send_request(struct rpc_client *client, uint64_t id, const char *meth
 		return err_set(err, -ENOTCONN, "the connection to the daemon is lost");
 	if (params && strchr(params, '\n'))
 		return err_set(err, -EINVAL, "the params of %s are more than one line", method);
-	json_init(&j, &line);
-	json_begin_object(&j);
+	json_init_object(&j, &line);
 	json_key_string(&j, "jsonrpc", "2.0");
 	json_key_string(&j, "method", method);
 	if (params) {

@@ -177,8 +177,7 @@ void conn_render_error(const char *id, int error, const char *sentence, struct b
 	struct json j;
 
 	buf_add_str(ret, "{\"jsonrpc\":\"2.0\",\"error\":");
-	json_init(&j, ret);
-	json_begin_object(&j);
+	json_init_object(&j, ret);
 	json_key_i64(&j, "code", code);
 	json_key_string(&j, "message", sentence[0] ? sentence : rpc_code_meaning(code));
 	json_end_object(&j);

@@ -337,8 +337,7 @@ static void ask_samples(struct daemon_feed *f)
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct json j;
 
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_string(&j, "job_id", f->recall.job_id);
 	if (f->recall.key.pid > 0)
 		json_key_i64(&j, "pid", f->recall.key.pid);
@@ -456,8 +455,7 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 		return -EOPNOTSUPP;
 	if (!f->client)
 		return err_set(err, -ENOTCONN, "no daemon runs that could cancel it");
-	json_init(&j, &params);
-	json_begin_object(&j);
+	json_init_object(&j, &params);
 	json_key_string(&j, "job_id", wish->job_id);
 	if (wish->attempt_num > 0)
 		json_key_i64(&j, "attempt", wish->attempt_num);

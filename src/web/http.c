@@ -93,8 +93,7 @@ static enum MHD_Result send_error(struct web *web, struct MHD_Connection *connec
 	CLEANUP(buf_release) struct buf json = BUF_INIT;
 	struct json j;
 
-	json_init(&j, &json);
-	json_begin_object(&j);
+	json_init_object(&j, &json);
 	json_key_string(&j, "message", message);
 	json_end_object(&j);
 	return send_json(web, connection, status, &json, NULL);
@@ -159,8 +158,7 @@ static void write_session(struct buf *out, const struct session *session)
 	const struct passwd *user = getpwuid(session->peer.uid);
 	struct json j;
 
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	json_key_u64(&j, "uid", session->peer.uid);
 	json_key_string(&j, "user", user ? user->pw_name : NULL);
 	json_key_string(&j, "action_token", session->action_token);
@@ -293,8 +291,7 @@ static enum MHD_Result call_method(struct request *q, const char *name, bool is_
 				  "what changes something needs the session's action token");
 	if (q->web->held_bytes > MAX_HELD_BYTES)
 		return send_error(q->web, q->connection, 503, "too many answers are being sent");
-	json_init(&p.json, &json);
-	json_begin_object(&p.json);
+	json_init_object(&p.json, &json);
 	q->web->http.get_connection_values(q->connection, MHD_GET_ARGUMENT_KIND, add_param, &p);
 	json_end_object(&p.json);
 	if (p.wrong || buf_error(&json) < 0)

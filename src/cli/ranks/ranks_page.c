@@ -626,8 +626,7 @@ static void write_json(struct buf *out, const struct rank_analysis *a,
 {
 	struct json j;
 
-	json_init(&j, out);
-	json_begin_object(&j);
+	json_init_object(&j, out);
 	summary_write_all(&j, a);
 	json_key_object(&j, "input");
 	json_key_u64(&j, "files", input->in.n_files);

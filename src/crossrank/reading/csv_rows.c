@@ -232,8 +232,7 @@ static bool convert_row(struct records *r, const struct row *row, bool *ret_is_w
 	size_t i = 0;
 
 	buf_reset(&r->row);
-	json_init(&j, &r->row);
-	json_begin_object(&j);
+	json_init_object(&j, &r->row);
 	for (; is_fine && i < r->n_columns && (at < end || (i > 0 && ends_with_comma)); i++) {
 		ends_with_comma &= at < end;
 		from = at;

@@ -130,8 +130,7 @@ static void send_facts(struct stream *st)
 
 	if (st->n_ends + st->n_events == 0 || !st->line)
 		return;
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	json_key_u64(&j, "before", st->n_facts);
 	json_key_u64(&j, "n", st->n_ends + st->n_events);
 	write_list(&j, "processes", RECORD_LIST_PROCESSES, st->ends, st->n_ends);
@@ -452,8 +451,7 @@ static void send_samples(struct stream *st)
 				  &bytes))
 		return;
 	buf_add_base64(&text, bytes.data, bytes.len);
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	if (buf_error(&text) == 0)
 		json_key_string(&j, "samples", text.data);
 	json_end_object(&j);

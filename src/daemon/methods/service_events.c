@@ -121,8 +121,7 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 	enum topic topic = process_topics[ev->type];
 	struct json j;
 
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	json_key_string(&j, "event", topic_name(topic));
 	proc_event_write_fields(&j, ev);
 	json_key_i64(&j, "attempt", attempt_num);
@@ -139,8 +138,7 @@ void service_tell_change(struct service *s, enum change change, const struct wat
 
 	if (change == CHANGE_JOB_STARTED && !attempt_has_begun(&job->a))
 		return;
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	change_write_fields(&j, change, &job->a, sheet);
 	json_key(&j, "resource_context");
 	service_write_change_context(&j, s, job, sheet);
@@ -154,8 +152,7 @@ void service_tell_queued(struct service *s, const struct queued *job)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct json j;
 
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	json_key_string(&j, "event", topic_name(TOPIC_JOB_QUEUED));
 	json_key_f64(&j, "timestamp", u64_to_seconds(job->submitted_wall_ns));
 	json_key_string(&j, "job_id", job->job_id);
@@ -176,8 +173,7 @@ void service_tell_held(struct service *s, const char *job_id, int attempt_num, u
 	uint64_t now = clock_wall_ns();
 	struct json j;
 
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	json_key_string(&j, "event", topic_name(TOPIC_JOB_HELD));
 	json_key_f64(&j, "timestamp", u64_to_seconds(now));
 	json_key_string(&j, "job_id", job_id);

@@ -269,8 +269,7 @@ static int read_recorded(void *ctx, struct store *store, struct buf *ret_json, s
 	struct json j;
 
 	if (r == 0) {
-		json_init(&j, ret_json);
-		json_begin_object(&j);
+		json_init_object(&j, ret_json);
 		json_key(&j, task->name);
 		json_raw(&j, recorded->list.data, recorded->list.len);
 		json_key_u64(&j, "next_ns", recorded->next_wall_ns);

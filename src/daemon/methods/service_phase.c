@@ -137,8 +137,7 @@ static int mark_phase(struct service *s, struct rpc_call *call, const struct wat
 		r = phase_refuse(&mark, job->job_id, name, err);
 	if (r < 0)
 		return r;
-	json_init(&j, &out);
-	json_begin_object(&j);
+	json_init_object(&j, &out);
 	json_key_string(&j, "event", topic_name(topic));
 	json_key_f64(&j, "timestamp", u64_to_seconds(wall_ns));
 	json_key_string(&j, "job_id", job->job_id);

@@ -166,8 +166,7 @@ int queue_write(struct queued *job, const char *file, size_t len, struct err *er
 		return err_set(err, -EMSGSIZE, "a job file of more than %d MB",
 			       QUEUE_FILE_MAX_BYTES >> 20);
 	buf_add_str(&text, HEAD);
-	json_init(&j, &text);
-	json_begin_object(&j);
+	json_init_object(&j, &text);
 	json_key_string(&j, "job_id", job->job_id);
 	json_key_string(&j, "workdir", job->workdir);
 	json_key_string(&j, "name", job->name);

@@ -149,8 +149,7 @@ static int write_seconds(struct store *store, const struct lacking *l, struct bu
 	before = c.n_before < MAX_ROWS - after ? c.n_before : MAX_ROWS - after;
 	c.first = c.n_before - before;
 	c.last = c.n_before + after;
-	json_init(&c.j, out);
-	json_begin_object(&c.j);
+	json_init_object(&c.j, out);
 	json_key(&c.j, "columns");
 	json_begin_array(&c.j);
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
