@@ -57,6 +57,28 @@ is "a job that is not there" "$code" 404
 COOKIE="${COOKIE%?}x" web get /api/job.list
 is "another cookie is none" "$code" 401
 
+# ---- what a picture needs ----
+
+"$PROCTOR" run -q --interval 0.1 --job grows -- python3 -c '
+import time
+held = []
+for i in range(20):
+    held.append(bytearray(2 << 20))
+    time.sleep(0.1)'
+web get "/api/job.series?job_id=grows&metric=rss&points=5"
+series=$body
+samples=$("$PROCTOR" history --job grows --json)
+json "a series has the largest and least value of the samples" "{\"series\": $series, \"samples\": $samples}" \
+	'all(abs(f(v for v in p[key] if v is not None) - f(s["rss_mb"] for s in d["samples"] if s["pid"] == p["pid"])) < 0.01
+		for p in d["series"]["processes"] for f, key in ((max, "high"), (min, "low")))'
+json "of each process" "{\"series\": $series, \"samples\": $samples}" \
+	'{p["pid"] for p in d["series"]["processes"]} == {s["pid"] for s in d["samples"] if s["rss_mb"] is not None}'
+json "in as many points as were asked for" "$series" 'd["points"] == 5 and all(p["first"] + len(p["low"]) <= 5 for p in d["processes"])'
+web get "/api/job.series?job_id=grows&metric=rss&since_ns=2000000000&until_ns=1000000000"
+is "a span that ends before it begins is refused" "$code" 400
+web get "/api/job.series?job_id=grows&metric=none"
+is "so is a metric that is none" "$code" 400
+
 # ---- other sites ----
 
 for host in evil.example 127.0.0.1.evil.example 10.0.0.1 "localhost:99999" "[::1]x" ""; do
@@ -155,8 +177,12 @@ env PROCTOR_HOME="$TMP/other" "$PROCTOR" stop >/dev/null 2>&1
 wait $slow_pid
 is "a client that does not read was dropped" "$(cat "$TMP/slow")" dropped
 
+python3 "$INTEGRATION/web_client.py" $port events 1000000 >/dev/null 2>&1 &
+eventually has_subscribers 1
+run "$PROCTOR" stop
+is "a daemon with an open page stops" "$status" 0
+unlike "in order" "$(cat "$PROCTOR_HOME/daemon.log")" "abort|panic|fatal"
 printf 'web:\n  enabled: false\n' >"$PROCTOR_HOME/proctor.yaml"
-"$PROCTOR" stop >/dev/null
 run "$PROCTOR" start
 run "$PROCTOR" status --json
 json "the page can be turned off" "$stdout" 'd["web_address"] is None and d["web_error"] is None'
