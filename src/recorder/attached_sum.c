@@ -11,7 +11,6 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "recorder/time_sampler.h"
 
 /* ---- ends ---- */
 
@@ -250,8 +249,6 @@ int attached_sum_up(const struct deaths *d, struct attempt *a, bool births_are_t
 {
 	const struct gpu_use no_gpu = { .held_bytes = U64_UNKNOWN, .percent = F64_UNKNOWN };
 	CLEANUP(map_release) struct map listing = MAP_INIT;
-	const struct time_sampler no_times = { 0 };
-	struct time_ledger time = { 0 };
 	struct account sums;
 	uint64_t n_births;
 
@@ -266,10 +263,7 @@ int attached_sum_up(const struct deaths *d, struct attempt *a, bool births_are_t
 			u64_add_known(sums.usage.minor_faults, d->items[i].minor_faults);
 	for (size_t i = 0; i < a->n_processes; i++) {
 		const struct proc_record *p = &a->processes[i];
-		struct time_ledger of_process;
 
-		if (time_ledger_read(p->time, &of_process))
-			time_ledger_add(&time, &of_process);
 		sums.parts_user_ns = u64_add_known(sums.parts_user_ns, p->user_ns);
 		sums.parts_system_ns = u64_add_known(sums.parts_system_ns, p->system_ns);
 		sums.sampled_hwm_bytes = u64_max_known(sums.sampled_hwm_bytes, p->max_rss_bytes);
@@ -282,7 +276,6 @@ int attached_sum_up(const struct deaths *d, struct attempt *a, bool births_are_t
 	if (n_births == 0)
 		a->usage.spawn_evidence = EVIDENCE_UNKNOWN;
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
-	time_sampler_keep(&no_times, 0, &time, a);
 	raise_peak_cpu(a);
 	return 0;
 }

@@ -199,7 +199,7 @@ static const char *find_call(const struct process_calls *calls, const struct pro
  * Each record gets its own, in the arena. A process that no sample saw has no start time: of
  * several with its pid it is the first. Changes the order of the items.
  */
-static void give_calls(struct process_calls *calls, struct attempt *a)
+void process_calls_give(struct process_calls *calls, struct attempt *a)
 {
 	sort_calls(calls);
 	for (size_t i = 0; i < a->n_processes; i++) {
@@ -419,7 +419,7 @@ void counted_calls_keep(struct counted_calls *calls, const char *trouble, struct
 	}
 	a->details.syscalls = uses;
 	a->details.n_syscalls = uses ? calls->sums.n : 0;
-	give_calls(&calls->processes, a);
+	process_calls_give(&calls->processes, a);
 	if (trouble)
 		buf_printf(&why, "some were not counted: %s", trouble);
 	counted_calls_say_missing(calls, &why);

@@ -82,6 +82,10 @@ void process_calls_add_time(struct process_calls *calls, const struct proc_key *
 void process_calls_add_text(struct process_calls *calls, const struct proc_key *key,
 			    const char *text, size_t len);
 
+/* Each process of the attempt gets its own, in the arena, and where its time went. Changes the
+ * order. */
+void process_calls_give(struct process_calls *calls, struct attempt *a);
+
 /*
  * From what each process has called so far (now) to what is new since its last sample (before,
  * which becomes now). Fills the samples of those that are in now, and may change its order. Others

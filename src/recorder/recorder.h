@@ -22,6 +22,7 @@
 #include "recorder/evidence.h"
 #include "recorder/identity.h"
 #include "recorder/phase_box.h"
+#include "recorder/time_sampler.h"
 #include "recorder/upkeep.h"
 #include "store/store.h"
 

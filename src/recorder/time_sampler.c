@@ -289,8 +289,8 @@ void time_sampler_keep(const struct time_sampler *s, uint64_t begun_boot_ns,
 		for (size_t k = 0; k < N_TIME_CATEGORIES; k++)
 			total.ns[k] -= at_most(exact.ns[k], total.ns[k]);
 		if (exact.evidence == EVIDENCE_UNKNOWN ||
-		    (double)time_ledger_total(&exact) + LATE_NS <
-			    AS_LONG * (double)time_ledger_total(&sampled))
+		    (find(s, &p->key) && (double)time_ledger_total(&exact) + LATE_NS <
+						 AS_LONG * (double)time_ledger_total(&sampled)))
 			exact = sampled;
 		else
 			settle_exact(p, &exact);

@@ -17,10 +17,11 @@
 
 /* At so many seconds after the beginning, when the process was started. No file of it can be read.
  */
-static void look(struct time_sampler *s, uint64_t at, double cpu, double cpu_wait, char state)
+static void look_at(struct time_sampler *s, pid_t pid, uint64_t at, double cpu, double cpu_wait,
+		    char state)
 {
 	struct proc_sample p = {
-		.key = { 1 << 22, 7 },
+		.key = { pid, 7 },
 		.job_id = "job",
 		.boot_ns = BEGUN_BOOT + at * SECOND,
 		.age_seconds = (double)at,
@@ -34,6 +35,11 @@ static void look(struct time_sampler *s, uint64_t at, double cpu, double cpu_wai
 	const struct snapshot snap = { .processes = &p, .n_processes = 1 };
 
 	time_sampler_add(s, -1, &snap);
+}
+
+static void look(struct time_sampler *s, uint64_t at, double cpu, double cpu_wait, char state)
+{
+	look_at(s, 1 << 22, at, cpu, cpu_wait, state);
 }
 
 static struct proc_record record_of(uint64_t died)
@@ -123,6 +129,8 @@ static void exact_ledgers_count_where_they_are_whole(void **state)
 	a.sheets = sheets;
 	a.n_sheets = ARRAY_SIZE(sheets);
 	processes[1].sheet_num = 2;
+	processes[1].key.pid++;
+	look_at(&s, processes[1].key.pid, 9, 4, 0, 'S');
 	text_of(&processes[0], 10, texts[0]);
 	text_of(&processes[1], 2, texts[1]);
 	all.ns[TIME_DISK] = 15 * SECOND; /* of these two, and of one that is not listed */

@@ -84,6 +84,7 @@ bool service_count_calls_now(struct service *s, struct watched *job);
 
 /* It is over: what they have called in all is recorded. */
 void service_sum_calls_of(struct service *s, struct watched *job);
+void service_give_times_of(struct service *s, struct watched *job, struct attempt *a);
 
 /* Its runner does that, or nobody is to: what was counted so far is dropped. */
 void service_leave_calls_of(struct service *s, struct watched *job);

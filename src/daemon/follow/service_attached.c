@@ -453,6 +453,7 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	judge_outcome(&a, at);
 	if (attached_sum_up(&at->deaths, &a, has_all_births) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
+	service_give_times_of(s, job, &a);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.details.rungs = s->ladder.rungs;

@@ -230,6 +230,18 @@ static void end_job(struct service *s, struct watched *job)
 	c->calls.lost.threads = s->syscalls.lost.threads - c->lost_before.threads;
 }
 
+/* Into an attached attempt that ends: nothing more is counted for it. */
+void service_give_times_of(struct service *s, struct watched *job, struct attempt *a)
+{
+	const struct time_sampler no_samples = { 0 };
+
+	if (!job->calls)
+		return;
+	end_job(s, job);
+	process_calls_give(&job->calls->calls.processes, a);
+	time_sampler_keep(&no_samples, 0, &job->calls->calls.time, a);
+}
+
 /* Of each process no more than whose they are. */
 void service_sum_calls_of(struct service *s, struct watched *job)
 {
