@@ -184,11 +184,21 @@ export class Job {
 
 		this.wanted = wanted;
 		const all = [this.report.started, this.isRunning ? Date.now() / 1000 : this.report.ended ?? this.report.last_seen];
+		const key = { rss: 'rss_mb', cpu: 'cpu_percent' }[this.metric], curve = this.report.series ?? [];
+
+		// The report has the whole job's curve, before a day of samples has been read, and when they are gone.
+		const hasCurve = !this.span && key && !this.stacked && curve.length > 0;
+
+		if (hasCurve && !this.chart)
+			this.draw(curve.map((p) => p.timestamp), [{ name: 'all processes', mid: curve.map((p) => p[key]) }], 0);
 		const answer = await read(this.job, this.attempt, this.metric, points, ...(this.span ?? all));
 
-		if (this.wanted !== wanted) // another was chosen meanwhile
-			return;
-		const lines = group(answer, this.by).slice(0, 60);
+		// Another may have been chosen meanwhile.
+		if (this.wanted === wanted && (answer.processes.length > 0 || !hasCurve))
+			this.draw(answer.times, group(answer, this.by).slice(0, 60), answer.processes_left_out);
+	}
+
+	draw(times, lines, leftOut) {
 		const { title, unit } = metrics[this.metric];
 
 		if (!this.chart || this.chart.title !== title || this.chart.stacked !== this.stacked) {
@@ -200,10 +210,10 @@ export class Job {
 		}
 		this.chart.window = this.span;
 		this.chart.reset.hidden = !this.span;
-		this.chart.set(answer.times, lines, this.ribbons());
+		this.chart.set(times, lines, this.ribbons());
 		this.key.replaceChildren(...lines.slice(0, 16).map((line, i) => el('li', {}, el('i', { class: `dot c${i % 8}` }), line.name)),
 			...(lines.length > 16 ? [el('li', { class: 'quiet' }, `and ${lines.length - 16} more`)] : []),
-			...(answer.processes_left_out ? [el('li', { class: 'quiet' }, `${answer.processes_left_out} processes with lower values are not drawn`)] : []));
+			...(leftOut ? [el('li', { class: 'quiet' }, `${leftOut} processes with lower values are not drawn`)] : []));
 	}
 
 	async chooseSpan(span) {
