@@ -93,7 +93,32 @@ struct inode {
 	unsigned int i_rdev;
 };
 
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
 struct file {
+	struct path f_path;
 	struct inode *f_inode;
 };
 
@@ -218,7 +243,7 @@ struct pt_regs {
 	unsigned long cx, ip, di, si, dx, r10, orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
 	__u64 regs[31];
-	__u64 pstate;
+	__u64 pstate, orig_x0;
 	__s32 syscallno;
 #endif
 };

@@ -118,6 +118,190 @@ static __always_inline void write_head(struct life_head *h, __u32 type, struct t
 	bpf_probe_read_kernel(h->comm, sizeof(h->comm), leader->comm);
 }
 
+/* ---- calls that fail ---- */
+
+const volatile __u32 write_nr;			   /* write() */
+const volatile __u8 call_kinds[LIFE_CALL_NUMBERS]; /* enum life_call_kind, by number */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct life_key);
+	__type(value, struct life_calls);
+} failed_calls SEC(".maps");
+
+static const struct life_calls no_calls;
+
+#define MAX_ERRNO 4095
+#define ENOENT 2
+#define EINTR 4
+#define EAGAIN 11
+#define EINPROGRESS 115
+#define ERESTARTSYS 512 /* and above: the kernel makes the call again, or it is EINTR */
+#define MAX_NAMES 10
+
+static __always_inline struct file *file_of(struct task_struct *t, __u64 fd)
+{
+	struct file **files = BPF_CORE_READ(t, files, fdt, fd), *file = NULL;
+
+	if (fd < BPF_CORE_READ(t, files, fdt, max_fds))
+		bpf_probe_read_kernel(&file, sizeof(file), &files[fd]);
+	return file;
+}
+
+/* Those of a file from its own name up, over mount points. What is too long is cut at the root. */
+static __always_inline void write_file(struct life_call *c, struct task_struct *t, __u64 fd)
+{
+	struct file *file = file_of(t, fd);
+	struct dentry *dentry, *parent;
+	struct vfsmount *mnt;
+	struct mount *mount;
+	__u32 at = 0;
+
+	mnt = BPF_CORE_READ(file, f_path.mnt);
+	dentry = BPF_CORE_READ(file, f_path.dentry);
+	mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+	for (int i = 0; i < MAX_NAMES && dentry && at < LIFE_OBJECT_BYTES; i++) {
+		const unsigned char *name;
+		long n;
+
+		parent = BPF_CORE_READ(dentry, d_parent);
+		if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+			if (BPF_CORE_READ(mount, mnt_parent) == mount)
+				break;
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = BPF_CORE_READ(mount, mnt_parent);
+			continue;
+		}
+		name = BPF_CORE_READ(dentry, d_name.name);
+		n = bpf_probe_read_kernel_str(&c->object[at & (LIFE_OBJECT_BYTES - 1)],
+					      LIFE_NAME_BYTES, name);
+		if (n <= 0 || n > LIFE_NAME_BYTES)
+			break;
+		at += n;
+		dentry = parent;
+	}
+	c->len = at;
+}
+
+static __always_inline void write_object(struct life_call *c, struct task_struct *t,
+					 const __u64 args[3])
+{
+	long n = 0;
+
+	c->len = 0;
+	if (c->kind == LIFE_CALL_FILE) {
+		write_file(c, t, args[0]);
+	} else if (c->kind == LIFE_CALL_PATH || c->kind == LIFE_CALL_AT) {
+		n = bpf_probe_read_user_str(c->object, sizeof(c->object),
+					    (void *)args[c->kind == LIFE_CALL_AT]);
+		c->len = n > 0 ? n : 0;
+	} else if (c->kind == LIFE_CALL_ADDRESS) {
+		n = args[2] < LIFE_OBJECT_BYTES ? args[2] : LIFE_OBJECT_BYTES - 1;
+		if (bpf_probe_read_user(c->object, n & (LIFE_OBJECT_BYTES - 1), (void *)args[1]) ==
+		    0)
+			c->len = n;
+	}
+}
+
+/* What programs live with all day, and try again. */
+static __always_inline bool is_usual(__u32 kind, long error)
+{
+	return error == EINTR || error == EINPROGRESS || error >= ERESTARTSYS ||
+	       (error == EAGAIN && kind != LIFE_CALL_PLAIN);
+}
+
+/* Those of a process that is marked; NULL: it is not. */
+static __always_inline struct life_calls *calls_of(struct task_struct *leader)
+{
+	struct life_calls *calls;
+	struct life_key key;
+
+	if (!tag_of(leader))
+		return NULL;
+	key = key_of(leader);
+	calls = bpf_map_lookup_elem(&failed_calls, &key);
+	if (calls)
+		return calls;
+	bpf_map_update_elem(&failed_calls, &key, &no_calls, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&failed_calls, &key);
+}
+
+/* What is written stays as it is; its last bytes are copied beside it. */
+static __always_inline void keep_said(struct life_calls *calls, __u64 from, __u64 n)
+{
+	__u32 once = n < LIFE_SAID_ONCE ? n : LIFE_SAID_ONCE - 1;
+	__u32 at = calls->said_len & (LIFE_SAID_BYTES - 1), behind;
+
+	from += n - once;
+	once &= LIFE_SAID_ONCE - 1;
+	if (bpf_probe_read_user(&calls->said[at], once, (void *)from) < 0)
+		return;
+	calls->said_len += once;
+	behind = at + once;
+	if (behind <= LIFE_SAID_BYTES)
+		return;
+	behind = (behind - LIFE_SAID_BYTES) & (LIFE_SAID_ONCE - 1);
+	bpf_probe_read_user(calls->said, behind, (void *)(from + once - behind));
+}
+
+/*
+ * The last failing calls of each process that is marked. Registers keep their values over a call,
+ * all but that of the result.
+ */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_return, struct pt_regs *regs, long result)
+{
+	struct task_struct *t, *leader;
+	struct life_calls *calls;
+	struct life_call *c;
+	__u32 nr, kind, half;
+	__u64 args[3];
+
+#if defined(__TARGET_ARCH_x86)
+	nr = regs->orig_ax;
+	args[0] = regs->di;
+	args[1] = regs->si;
+	args[2] = regs->dx;
+#elif defined(__TARGET_ARCH_arm64)
+	nr = regs->syscallno;
+	args[0] = regs->orig_x0;
+	args[1] = regs->regs[1];
+	args[2] = regs->regs[2];
+#endif
+	if (result >= 0 && (nr != write_nr || args[0] - 1 > 1 || result == 0))
+		return 0;
+	if (result < -MAX_ERRNO || nr >= LIFE_CALL_NUMBERS || is_compat_call(regs))
+		return 0;
+	t = bpf_get_current_task_btf();
+	leader = t->group_leader;
+	if (result > 0) {
+		/* A shell's "echo >&2" writes to 1, which is 2 then. */
+		if (tag_of(leader) && (args[0] == 2 || file_of(t, 1) == file_of(t, 2))) {
+			calls = calls_of(leader);
+			if (calls)
+				keep_said(calls, args[1], result);
+		}
+		return 0;
+	}
+	kind = call_kinds[nr];
+	if (kind == 0 || is_usual(kind, -result))
+		return 0;
+	calls = calls_of(leader);
+	if (!calls)
+		return 0;
+	half = result == -ENOENT;
+	c = &calls->calls[(half * (LIFE_CALLS / 2) + calls->n[half] % (LIFE_CALLS / 2)) &
+			  (LIFE_CALLS - 1)];
+	calls->n[half]++;
+	c->mono_ns = bpf_ktime_get_ns();
+	c->nr = nr;
+	c->error = -result;
+	c->kind = kind;
+	write_object(c, t, args);
+	return 0;
+}
+
 /* ---- births ---- */
 
 static __always_inline void tell_birth(__u32 type, struct task_struct *leader, __u64 tag)
@@ -301,13 +485,28 @@ static __always_inline struct life_death *begin_death(__u32 type, struct task_st
 {
 	const struct life_mark *mark = find_mark(leader);
 	__u64 tag = mark ? mark->tag : 0;
+	const struct life_calls *calls = NULL;
+	struct life_key key = key_of(leader);
+	struct life_failure *f;
 	struct life_death *d;
 
 	if (is_tracked_only && !tag)
 		return NULL;
-	d = reserve(sizeof(*d));
+	if (tag && type == LIFE_RECORD_EXIT && status_of(leader) != 0)
+		calls = bpf_map_lookup_elem(&failed_calls, &key);
+	if (calls) {
+		f = reserve(sizeof(*f));
+		if (!f)
+			return NULL;
+		bpf_probe_read_kernel(&f->calls, sizeof(f->calls), calls);
+		d = &f->death;
+	} else {
+		d = reserve(sizeof(*d));
+	}
 	if (!d)
 		return NULL;
+	if (tag && type == LIFE_RECORD_EXIT)
+		bpf_map_delete_elem(&failed_calls, &key);
 	write_head(&d->head, type, leader, tag);
 	d->wait_status = status_of(leader);
 	d->uid = owner_by_mark(mark, leader, t);

@@ -21,6 +21,42 @@ enum life_record {
 #define LIFE_COMM_BYTES 16
 #define LIFE_CGROUP_BYTES 64
 
+/* Whether a failing call is kept, and what its arguments name. 0: it is not. */
+enum life_call_kind {
+	LIFE_CALL_PLAIN = 1,
+	LIFE_CALL_FILE,	   /* the first is a file descriptor */
+	LIFE_CALL_PATH,	   /* the first is a path */
+	LIFE_CALL_AT,	   /* the second is a path */
+	LIFE_CALL_ADDRESS, /* the second is an address, the third its length */
+};
+
+#define LIFE_CALL_NUMBERS 512 /* system calls with higher numbers are not kept */
+#define LIFE_CALLS 8 /* of a process; one half for what was not found, which is mostly noise */
+#define LIFE_OBJECT_BYTES 128
+#define LIFE_NAME_BYTES 64
+
+/* A call that failed. */
+struct life_call {
+	__u64 mono_ns; /* 0: this place is free */
+	__u16 nr;
+	__u16 error;
+	__u16 kind; /* enum life_call_kind */
+	__u16 len;  /* of object; 0: not known */
+	/* A path; an address; or the names on the way from a file to its root, each with a NUL. */
+	char object[LIFE_OBJECT_BYTES + LIFE_NAME_BYTES];
+};
+
+/* What a process has written to its standard error last; so much of one call at most. */
+#define LIFE_SAID_BYTES 512
+#define LIFE_SAID_ONCE 256
+
+struct life_calls {
+	__u64 said_len; /* of all that was kept; the last of it is in said, a ring */
+	char said[LIFE_SAID_BYTES + LIFE_SAID_ONCE];
+	__u32 n[2]; /* how many there were, found and not found */
+	struct life_call calls[LIFE_CALLS];
+};
+
 struct life_head {
 	__u32 type;
 	__u32 pid;     /* of the process */
@@ -47,6 +83,12 @@ struct life_death {
 	__u64 max_rss_pages;
 	__u64 minor_faults, major_faults;
 	__u64 rchar, wchar, read_bytes, write_bytes;
+};
+
+/* In place of a life_death, where it ended with an error and calls of it had failed. */
+struct life_failure {
+	struct life_death death;
+	struct life_calls calls;
 };
 
 struct life_signalled {

@@ -1,7 +1,7 @@
 # Bash completion for proctor(1). tests/integration/05-docs.sh compares it with --help.
 
 declare -gA _proctor_options=(
-	[run]="--cgroup --cpus --file --grace --interval --job --json --kill-after --leave-background
+	[run]="--capture --cgroup --cpus --file --grace --interval --job --json --kill-after --leave-background
 		--memory --output --pids --quiet --report --sheet --syscalls --timeout"
 	[snapshot]="--all --json"
 	[jobs]="--all --json --limit --since"

@@ -206,6 +206,8 @@ static const struct yaml_schema export_schema = { LATER(export) }, fleet_schema 
 ASSERT_LINES(later_fields, defaults.export);
 
 /* A section's not_yet is that of all of its keys. */
+static const char *const capture_choices[] = { "auto", "off", NULL };
+
 static const struct yaml_field fields[] = {
 	{ KEY(struct config, enabled, YAML_BOOL) },
 	{ KEY(struct config, interval_seconds, YAML_NUMBER), .min = 0.1, .max = 300 },
@@ -215,6 +217,7 @@ static const struct yaml_field fields[] = {
 	{ KEY(struct config, syscalls_time_every, YAML_INT), .min = 1, .max = 10000 },
 	{ KEY(struct config, strace_enabled, YAML_BOOL) },
 	{ KEY(struct config, strace_full_on_demand, YAML_BOOL) },
+	{ KEY(struct config, capture, YAML_CHOICE), .choices = capture_choices },
 	{ KEY(struct config, mask_secrets, YAML_BOOL) },
 	{ KEY(struct config, mask_patterns, YAML_STRINGS) },
 	{ KEY(struct config, storage_path, YAML_STRING) },

@@ -119,6 +119,7 @@ struct config {
 	int syscalls_time_every; /* one call in so many is timed, by chance; all are counted; 1 */
 	bool strace_enabled;	 /* whether runs do by strace(1) where nothing better is; false */
 	bool strace_full_on_demand;	   /* whether one may ask for a full trace; true */
+	int capture;			   /* 1: nothing of what jobs print is kept; 0 */
 	bool mask_secrets;		   /* true */
 	struct yaml_strings mask_patterns; /* further names to mask, see base/mask.h */
 	const char *storage_path;	   /* for paths_set_db() */
@@ -132,7 +133,7 @@ struct config {
 	struct config_web web;
 	struct config_later export; /* what is pushed to other systems */
 	struct config_later fleet;  /* a store for many hosts */
-	int lines[21];
+	int lines[22];
 	bool was_read; /* false: there was no file */
 	struct arena arena;
 };

@@ -1326,3 +1326,18 @@ void mask_argv(const struct mask *mask, const char *const *argv, struct buf *out
 	}
 	mask_command(mask, args.data, args.len, out);
 }
+
+void mask_lines(const struct mask *mask, const char *text, size_t len, struct buf *out)
+{
+	for (size_t at = 0, end; at < len; at = end + 1) {
+		CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+		for (end = at; end < len && text[end] != '\n'; end++)
+			buf_add_char(&line, text[end] == ' ' ? '\0' : text[end]);
+		if (end == at)
+			continue;
+		buf_add_char(&line, '\0');
+		mask_command(mask, line.data, line.len, out);
+		buf_add_char(out, '\n');
+	}
+}

@@ -50,4 +50,7 @@ struct mask *mask_free(struct mask *mask); /* NULL is fine. Returns NULL. */
 void mask_command(const struct mask *mask, const char *args, size_t len, struct buf *out);
 
 /* The same for an argv. */
+/* The same of the lines of a text, each by itself; every one that is not empty ends with a newline.
+ */
+void mask_lines(const struct mask *mask, const char *text, size_t len, struct buf *out);
 void mask_argv(const struct mask *mask, const char *const *argv, struct buf *out);

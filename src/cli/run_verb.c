@@ -39,6 +39,7 @@ struct run_args {
 	struct job_limits limits;
 	double timeout_seconds;
 	int cgroup;	     /* which of its words; -1: none is given */
+	int capture;	     /* the same of --capture */
 	int syscalls;	     /* which of its words; -1: none is given */
 	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
 	bool makes_log;	     /* and says that we are to keep one */
@@ -76,6 +77,9 @@ static const struct argp_option run_argp_options[] = {
 		"at less cost; strace is tens of times slower, and setuid programs get no rights, "
 		"unless for root. Without it a daemon counts them, or strace where the "
 		"configuration has strace_enabled)"),
+	CLI_CHOICE("capture", run_args, capture, "HOW",
+		   "auto or off (whether the last lines that failing processes print to standard "
+		   "error are recorded, where a daemon of root can observe them)"),
 	CLI_OPTION("json", run_args, json, NULL,
 		   "Write the whole report as JSON to stdout at the end, behind what the command "
 		   "has printed there"),
@@ -512,6 +516,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.anomaly = &ctx->config.anomaly,
 		.retention = &ctx->config.retention,
 		.reads_gpus = ctx->config.gpu_enabled,
+		.captures = args->capture < 0 ? ctx->config.capture == 0 : args->capture == 0,
 		.syscalls = { .how = args->syscalls < 0 ? RUN_SYSCALLS_DEFAULT
 							: hows[args->syscalls],
 			      .may_ebpf = ctx->config.ebpf_enabled && ctx->config.syscalls_enabled,
@@ -637,6 +642,7 @@ int cli_run(int argc, char **argv)
 				 .timeout_seconds = F64_UNKNOWN,
 				 .limits = JOB_LIMITS_NONE,
 				 .cgroup = -1,
+				 .capture = -1,
 				 .syscalls = -1 };
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(job_spec_release) struct job_spec spec;

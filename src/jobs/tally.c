@@ -55,6 +55,7 @@ struct tally {
 	uint64_t reaped_cpu_ns; /* of all that was waited for by us */
 
 	struct proc_event *events;
+	size_t calls_bytes; /* of failed_calls of all */
 	size_t n_events, cap_events, n_stored, n_notable;
 	uint64_t n_events_unlisted;
 	uint64_t n_lost;
@@ -362,10 +363,18 @@ static bool is_same_life(const struct entry *e, const struct proc_record *end)
 	return u64_known(ended) && died < ended + SAME_END_NS && ended < died + SAME_END_NS;
 }
 
+static const char *keep_bounded(struct tally *t, const char *had, const char *text)
+{
+	if (had || !text || t->calls_bytes >= TALLY_MAX_CALLS_BYTES)
+		return had;
+	t->calls_bytes += strlen(text);
+	return arena_strdup(&t->arena, text);
+}
+
 void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_daemon)
 {
 	struct entry *e = find_last(t, end->key.pid);
-	const char *command;
+	const char *command, *calls, *tail;
 
 	while (e && !is_same_life(e, end))
 		e = e->before ? &t->entries[e->before - 1] : NULL;
@@ -378,8 +387,12 @@ void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_dae
 	e->record.command = command;
 	if (!u64_known(e->record.died_wall_ns) && u64_known(end->died_wall_ns))
 		note_death(t, e, end->status, end->died_wall_ns);
+	calls = keep_bounded(t, e->record.failed_calls, end->failed_calls);
+	tail = keep_bounded(t, e->record.stderr_tail, end->stderr_tail);
 	proc_record_merge_end(&e->record, end);
 	e->record.command = command;
+	e->record.failed_calls = calls;
+	e->record.stderr_tail = tail;
 	if (u64_known(end->key.start_ticks))
 		e->start_ticks = end->key.start_ticks;
 	e->by_daemon |= by_daemon;

@@ -18,8 +18,9 @@
 
 #define TALLY_MAX_PROCESSES 50000
 #define TALLY_MAX_EVENTS 20000
-#define TALLY_MAX_NOTABLE_EVENTS 5000 /* on top: signals, failures, and the ends of commands */
-#define TALLY_MAX_COMMANDS 10000      /* different ones */
+#define TALLY_MAX_NOTABLE_EVENTS 5000	/* on top: signals, failures, and the ends of commands */
+#define TALLY_MAX_CALLS_BYTES (1 << 20) /* of calls that failed */
+#define TALLY_MAX_COMMANDS 10000	/* different ones */
 
 struct tally;
 

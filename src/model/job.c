@@ -1,6 +1,7 @@
 #include "model/job.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -113,6 +114,11 @@ static const char *const cause_names[N_CAUSES] = {
 	[CAUSE_CANCELLED] = "cancelled",
 	[CAUSE_NOT_FOUND] = "not_found",
 	[CAUSE_CHILD] = "child",
+	[CAUSE_MISSING_FILE] = "missing_file",
+	[CAUSE_PERMISSION] = "permission",
+	[CAUSE_FILE_LIMIT] = "file_limit",
+	[CAUSE_CONNECTION] = "connection",
+	[CAUSE_FAILED_CALL] = "failed_call",
 	[CAUSE_DISK] = "disk",
 	[CAUSE_PAGE_FAULT] = "page_fault",
 	[CAUSE_GPU] = "gpu",
@@ -259,6 +265,10 @@ void proc_record_merge_end(struct proc_record *p, const struct proc_record *end)
 		p->status = end->status;
 	if (!p->command)
 		p->command = end->command;
+	if (!p->failed_calls)
+		p->failed_calls = end->failed_calls;
+	if (!p->stderr_tail)
+		p->stderr_tail = end->stderr_tail;
 	p->is_unaccounted = false;
 }
 
@@ -272,6 +282,22 @@ void proc_event_write_fields(struct json *j, const struct proc_event *ev)
 	json_key_string(j, "job_id", ev->job_id);
 	json_key_int(j, "sheet_num", ev->sheet_num);
 	json_key_string(j, "details", ev->details ? ev->details : "");
+}
+
+bool failed_call_next(const char **text, struct failed_call *ret)
+{
+	int at = 0;
+
+	if (!*text ||
+	    sscanf(*text, "%23s %23s %" SCNu64 "%n", ret->call, ret->error, &ret->before_end_ms,
+		   &at) != 3 ||
+	    (*text)[at] != ' ')
+		return false;
+	ret->object = *text + at + 1;
+	ret->object_len = strcspn(ret->object, "\n");
+	*text = ret->object + ret->object_len;
+	*text += **text == '\n';
+	return true;
 }
 
 void proc_event_write_json(struct json *j, const struct proc_event *ev)

@@ -126,6 +126,12 @@ enum cause_kind {
 	CAUSE_CANCELLED,
 	CAUSE_NOT_FOUND,
 	CAUSE_CHILD,
+	/* By the call that failed last. */
+	CAUSE_MISSING_FILE,
+	CAUSE_PERMISSION,
+	CAUSE_FILE_LIMIT,
+	CAUSE_CONNECTION,
+	CAUSE_FAILED_CALL,
 	/* Of one that was slower or larger than usual; these are in no record. */
 	CAUSE_DISK,
 	CAUSE_PAGE_FAULT,
@@ -275,13 +281,27 @@ struct proc_record {
 	uint64_t max_threads, max_fds;
 	uint64_t max_gpu_bytes, gpu_busy_ns, gpu_idle_ns; /* sampled */
 	uint64_t n_samples;
-	const char *syscalls; /* syscall_text_write(); NULL: nobody counted them */
-	const char *time;     /* time_ledger_write(); NULL: not known */
-	bool is_unaccounted;  /* the attempt's end was stored without it: samples tell what it says,
-				 and nothing how it ended */
+	const char *syscalls;	  /* syscall_text_write(); NULL: nobody counted them */
+	const char *time;	  /* time_ledger_write(); NULL: not known */
+	const char *stderr_tail;  /* its last lines there, masked; NULL: none, or not observed */
+	const char *failed_calls; /* life_add_calls(); NULL: none, or not observed */
+	bool is_unaccounted; /* the attempt's end was stored without it: samples tell what it says,
+				and nothing how it ended */
 };
 
 void proc_record_init(struct proc_record *p);
+
+/* A line of failed_calls, "write ENOSPC 12 /data/x": 12 ms before the end of its process. */
+struct failed_call {
+	char call[24];
+	char error[24];
+	uint64_t before_end_ms;
+	const char *object; /* a path or an address, not NUL-terminated; len 0: not known */
+	size_t object_len;
+};
+
+/* The next line; false: there is none, or the text is of another kind. */
+bool failed_call_next(const char **text, struct failed_call *ret);
 
 /*
  * What a process used in its life, all its threads together, as far as the
@@ -395,7 +415,8 @@ struct unknown_note {
 };
 
 /* What notes are about that somebody asks for. */
-#define NOTE_SYSCALL_TIMES "syscall times"	  /* they are known, but not exactly */
+#define NOTE_SYSCALL_TIMES "syscall times" /* they are known, but not exactly */
+#define NOTE_FAILED_CALLS "failed_calls"
 #define NOTE_UNWRITTEN "what the daemon has seen" /* it has not written down all of it yet */
 
 /* The tree of the job at one tick: what charts are drawn from. */

@@ -29,9 +29,10 @@ static uint64_t pid_key(pid_t pid)
 
 /* ---- as they come ---- */
 
-void death_read(const struct life_event *ev, struct arena *arena, struct proc_record *ret)
+void death_read(const struct life_event *ev, const struct mask *mask, struct arena *arena,
+		struct proc_record *ret)
 {
-	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	CLEANUP(buf_release) struct buf name = BUF_INIT, calls = BUF_INIT, said = BUF_INIT;
 
 	proc_record_init(ret);
 	ret->key = (struct proc_key){ ev->pid, ev->start_ticks };
@@ -42,6 +43,10 @@ void death_read(const struct life_event *ev, struct arena *arena, struct proc_re
 	}
 	utf8_add_text(&name, ev->comm, strlen(ev->comm));
 	ret->command = name.len > 0 ? arena_strndup(arena, name.data, name.len) : NULL;
+	life_add_calls(&calls, ev, mask);
+	ret->failed_calls = calls.len > 0 ? arena_strndup(arena, calls.data, calls.len) : NULL;
+	life_add_said(&said, ev, mask);
+	ret->stderr_tail = said.len > 0 ? arena_strndup(arena, said.data, said.len) : NULL;
 	proc_record_account(ret, &ev->account);
 }
 
@@ -53,7 +58,8 @@ void death_complete(struct proc_record *p, const struct life_event *ev)
 	p->cpu_evidence = EVIDENCE_EXACT;
 }
 
-void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev)
+void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev,
+		 const struct mask *mask)
 {
 	struct proc_record *p;
 
@@ -64,7 +70,7 @@ void deaths_note(struct deaths *d, const struct job_member *member, const struct
 	}
 	d->items[d->n].minor_faults = ev->account.minor_faults;
 	p = &d->items[d->n++].record;
-	death_read(ev, &d->arena, p);
+	death_read(ev, mask, &d->arena, p);
 	if (!u64_known(ev->start_ticks))
 		p->key = member->key;
 	p->born_wall_ns = member->born_wall_ns;

@@ -22,7 +22,8 @@
  * An end as the kernel reports it (LIFE_EXIT, LIFE_ACCOUNT). Its command is the name that the
  * kernel had for it, in the arena: its command line cannot be read any more.
  */
-void death_read(const struct life_event *ev, struct arena *arena, struct proc_record *ret);
+void death_read(const struct life_event *ev, const struct mask *mask, struct arena *arena,
+		struct proc_record *ret);
 
 /*
  * The account that comes after an end: at the end the scheduler had not counted all of its CPU
@@ -48,7 +49,8 @@ struct deaths {
 void deaths_release(struct deaths *d);
 
 /* One has ended (LIFE_EXIT); member is what was known of it. */
-void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev);
+void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev,
+		 const struct mask *mask);
 
 /* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
 void deaths_complete(struct deaths *d, const struct life_event *ev);

@@ -2,6 +2,7 @@
  * explain - why a try ended as it did, beyond the status of its command: for the reason in its
  * record, which is what "jobs", "report" and the summary show first.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
@@ -17,6 +18,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "recorder/run_internal.h"
 
 /* ---- a time limit: what its processes wait for ---- */
@@ -337,6 +339,101 @@ static bool add_full_disks(struct run *run, struct buf *why)
 	return add_if_full(why, temporary && temporary[0] ? temporary : "/tmp") || is_full;
 }
 
+/* ---- the call that failed ---- */
+
+/* An end comes so soon after the call that it is for. */
+#define SOON_MS 1000
+
+/*
+ * Errors that a program seldom lives with: the last such call before the end is what it failed for.
+ * Others need more evidence.
+ */
+static const struct {
+	int error;
+	enum cause_kind kind;
+	bool is_usual; /* programs look for files that need not be there, and test their rights */
+} errors[] = {
+	{ ENOSPC, CAUSE_DISK_FULL, false },	  { EDQUOT, CAUSE_DISK_FULL, false },
+	{ EROFS, CAUSE_PERMISSION, false },	  { EACCES, CAUSE_PERMISSION, false },
+	{ EPERM, CAUSE_PERMISSION, false },	  { EMFILE, CAUSE_FILE_LIMIT, false },
+	{ ENFILE, CAUSE_FILE_LIMIT, false },	  { ECONNREFUSED, CAUSE_CONNECTION, false },
+	{ ECONNRESET, CAUSE_CONNECTION, false },  { EHOSTUNREACH, CAUSE_CONNECTION, false },
+	{ ENETUNREACH, CAUSE_CONNECTION, false }, { ETIMEDOUT, CAUSE_CONNECTION, false },
+	{ EADDRINUSE, CAUSE_CONNECTION, false },  { EIO, CAUSE_FAILED_CALL, false },
+	{ EFBIG, CAUSE_FAILED_CALL, false },	  { ENOMEM, CAUSE_FAILED_CALL, false },
+	{ EAGAIN, CAUSE_FAILED_CALL, false },	  { ENOENT, CAUSE_MISSING_FILE, true },
+	{ ENOTDIR, CAUSE_MISSING_FILE, true },	  { EISDIR, CAUSE_FAILED_CALL, true },
+	{ EEXIST, CAUSE_FAILED_CALL, true },
+};
+
+/* The file is an argument in "cat /x", or part of a message, "cat: /x: …"; not in "cat /xy". */
+static bool names(const char *text, const struct failed_call *call)
+{
+	const char *at = text;
+	size_t n = call->object_len;
+
+	while (at && n > 1 && (at = memmem(at, strlen(at), call->object, n)) != NULL) {
+		if ((at == text || strchr(" '\"=:\n`", at[-1])) &&
+		    (!at[n] || strchr(" '\"=:;,.)\n", at[n])))
+			return true;
+		at++;
+	}
+	return false;
+}
+
+/* The last call that can be what it failed for. Returns its error in words; NULL: there is none. */
+static const char *add_failed_call(const struct proc_record *p, struct buf *why, struct cause *ret)
+{
+	const char *text = p->failed_calls;
+	struct failed_call call;
+
+	while (failed_call_next(&text, &call) && call.before_end_ms <= SOON_MS) {
+		const bool is_to = strncmp(call.call, "write", 5) == 0 ||
+				   strncmp(call.call, "pwrite", 6) == 0 ||
+				   strcmp(call.call, "connect") == 0;
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(errors) &&
+		       strcmp(strerrorname_np(errors[i].error), call.error) != 0)
+			i++;
+		if (i == ARRAY_SIZE(errors) ||
+		    ((errors[i].is_usual || strstr(call.call, "access") ||
+		      strcmp(call.call, "execve") == 0) &&
+		     !names(p->command, &call) && !names(p->stderr_tail, &call)))
+			continue;
+		buf_printf(why, "%s%s%s%.*s failed: %s (%s)", why->len > 0 ? "; " : "", call.call,
+			   call.object_len == 0 ? ""
+			   : is_to		? " to "
+						: " of ",
+			   (int)call.object_len, call.object, strerrordesc_np(errors[i].error),
+			   call.error);
+		ret->kind = errors[i].kind;
+		return strerrordesc_np(errors[i].error);
+	}
+	return NULL;
+}
+
+#define LINE_BYTES 160
+
+/* What it has printed: the last line with this error in it, or else the last. */
+static void add_last_line(const struct proc_record *p, const char *error, struct buf *why)
+{
+	const char *tail = p->stderr_tail, *line = NULL;
+	bool is_error = false;
+
+	for (const char *at = tail; at && *at; at += strcspn(at, "\n") + 1) {
+		const bool has_error =
+			error && memmem(at, strcspn(at, "\n"), error, strlen(error)) != NULL;
+
+		if (has_error || !is_error)
+			line = at;
+		is_error |= has_error;
+	}
+	if (line)
+		buf_printf(why, "%sit printed: %.*s", why->len > 0 ? "; " : "",
+			   (int)utf8_cut(line, strcspn(line, "\n"), LINE_BYTES), line);
+}
+
 /* ---- who sent it ---- */
 
 void explain_sender(const struct run *run, pid_t pid, char *text, size_t size)
@@ -458,7 +555,7 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 	struct exit_status at_end = status;
 	enum cause_kind memory = CAUSE_NONE;
 	struct proc_record unlisted;
-	const char *sender;
+	const char *sender, *error = NULL;
 	size_t n;
 
 	proc_record_init(&unlisted);
@@ -503,9 +600,12 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 		if (sender && sender[0])
 			buf_printf(why, "%s%s", why->len > 0 ? "; " : "", sender);
 	}
-	if ((at_end.signal < 0 || at_end.signal == SIGBUS || at_end.signal == SIGXFSZ) &&
-	    add_full_disks(run, why))
-		ret->kind = CAUSE_DISK_FULL;
+	if (at_end.signal < 0 || at_end.signal == SIGBUS || at_end.signal == SIGXFSZ) {
+		error = add_failed_call(ended, why, ret);
+		if (!error && add_full_disks(run, why))
+			ret->kind = CAUSE_DISK_FULL;
+	}
+	add_last_line(ended, error, why);
 	if (ret->kind == CAUSE_NONE)
 		ret->pid = -1;
 	return OUTCOME_FAILURE;

@@ -20,6 +20,7 @@
 
 /* A daemon that is busy for longer is done without. */
 #define LINK_TIMEOUT_MS 100
+#define BARRIER_TIMEOUT_MS 400 /* a command has failed: the daemon of a busy host may know why */
 
 /* What is left of the time that a run waits for the daemon when its job is over. */
 struct link_patience {
@@ -301,6 +302,7 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 	if (link->is_followed || !rpc_value_bool(rpc_value_get(answer, "follows"), false))
 		return;
 	link->is_followed = link->state.was_followed = true;
+	link->state.sees_calls = rpc_value_bool(rpc_value_get(answer, "failed_calls"), false);
 	link->state.is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
 	link->n_facts = link->n_kernel_lost = link->n_withheld = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
@@ -415,7 +417,7 @@ static int ask_barrier(struct link *link, uint64_t timeout_ms, uint64_t patience
 
 int link_barrier(struct link *link)
 {
-	return link->is_followed ? ask_barrier(link, LINK_TIMEOUT_MS, 0, false) : -ENOENT;
+	return link->is_followed ? ask_barrier(link, BARRIER_TIMEOUT_MS, 0, false) : -ENOENT;
 }
 
 /* ---- hello ---- */

@@ -65,6 +65,7 @@ struct link_state {
 	bool began_late; /* a daemon was there and had not answered in time, at first or to hello */
 	bool has_samples; /* some have come */
 	bool is_rough;	  /* facts lack the last of what processes used, as without eBPF */
+	bool sees_calls;  /* the daemon observes calls that fail */
 	uint64_t
 		n_lost; /* facts, for want of room on the way, or as the kernel had none for them */
 	uint64_t n_withheld; /* those that are not for this user */

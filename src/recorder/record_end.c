@@ -200,8 +200,13 @@ static void keep_processes(struct run *run)
 	const struct proc_record *records = tally_processes(run->tally, &n);
 
 	a->processes = keep(a, records, n, sizeof(*records), &a->n_processes);
-	for (size_t i = 0; i < a->n_processes; i++)
-		a->processes[i].command = arena_strdup(&a->arena, a->processes[i].command);
+	for (size_t i = 0; i < a->n_processes; i++) {
+		struct proc_record *p = &a->processes[i];
+
+		p->command = arena_strdup(&a->arena, p->command);
+		p->failed_calls = arena_strdup(&a->arena, p->failed_calls);
+		p->stderr_tail = arena_strdup(&a->arena, p->stderr_tail);
+	}
 }
 
 /* The record has these already. */
@@ -465,6 +470,9 @@ void record_end(struct run *run, const struct runner_result *result)
 	note_rungs(run);
 	note_unknowns(run);
 	record_end_anomalies(run);
+	if (a->outcome == OUTCOME_FAILURE && !link_state(run->link)->sees_calls)
+		attempt_note(a, NOTE_FAILED_CALLS,
+			     "only a daemon of root with eBPF can observe them");
 	note_left(run);
 	append_end(run);
 	record_tell_end(run);

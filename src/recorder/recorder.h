@@ -87,6 +87,7 @@ struct run_options {
 	bool reads_gpus;
 	struct run_syscalls syscalls;
 	bool makes_cgroup; /* for the job, where this user may */
+	bool captures;	   /* what its processes print is kept, in part */
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ static void on_end_event(struct run *run, const struct life_event *ev)
 	if (ev->type == LIFE_EXIT && !membership_exit(run->members, ev->pid, ev->parent_pid))
 		return;
 	run->births.has_own |= ev->type == LIFE_EXIT;
-	death_read(ev, &arena, &end);
+	death_read(ev, run->options->mask, &arena, &end);
 	end.died_wall_ns = run_time_of(run, end.died_wall_ns);
 	tally_merge_end(run->tally, &end, false);
 }
@@ -133,6 +134,21 @@ static void on_gathered(void *ctx)
 	take_life(ctx, false);
 }
 
+static void add_masked_lines(struct buf *out, const struct mask *mask, const char *text)
+{
+	struct failed_call call;
+
+	while (failed_call_next(&text, &call)) {
+		CLEANUP(buf_release) struct buf object = BUF_INIT;
+
+		buf_add(&object, call.object, call.object_len);
+		buf_printf(out, "%s %s %" PRIu64 " ", call.call, call.error, call.before_end_ms);
+		if (object.len > 0)
+			mask_command(mask, object.data, object.len + 1, out);
+		buf_add_char(out, '\n');
+	}
+}
+
 /* What we hear ourselves comes first: an end that the daemon knows more of is known by then. */
 void run_take_facts(void *ctx, const struct link_facts *facts)
 {
@@ -140,8 +156,17 @@ void run_take_facts(void *ctx, const struct link_facts *facts)
 
 	run_life_drain(run);
 	for (size_t i = 0; i < facts->n_ends; i++) {
+		CLEANUP(buf_release) struct buf calls = BUF_INIT, tail = BUF_INIT;
 		struct proc_record end = facts->ends[i];
 
+		if (end.failed_calls) { /* by the mask of the user, too */
+			add_masked_lines(&calls, run->options->mask, end.failed_calls);
+			end.failed_calls = calls.data;
+		}
+		if (end.stderr_tail && run->options->captures)
+			mask_lines(run->options->mask, end.stderr_tail, strlen(end.stderr_tail),
+				   &tail);
+		end.stderr_tail = tail.len > 0 ? tail.data : NULL;
 		end.died_wall_ns = run_time_of(run, end.died_wall_ns);
 		if (end.key.pid != run->births.failed_pid)
 			tally_merge_end(run->tally, &end, true);

@@ -279,6 +279,7 @@ static const struct {
 	{ "anomalies", "anomalies", NULL, NULL },
 	{ "gpus", "GPUs", NULL, NULL },
 	{ "syscalls", "system calls", NULL, NULL },
+	{ NOTE_FAILED_CALLS, "calls that failed", NULL, NULL },
 	{ "syscall times", "times of system calls", NULL, NULL },
 };
 

@@ -506,6 +506,31 @@ static void write_calls_text(struct json *j, const void *field)
 	json_write_calls(j, *(const char *const *)field);
 }
 
+/* null: none, or not observed. */
+static void write_failed_calls(struct json *j, const void *from)
+{
+	const char *text = *(const char *const *)from;
+	struct failed_call call;
+
+	if (!text) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	while (failed_call_next(&text, &call)) {
+		CLEANUP(buf_release) struct buf object = BUF_INIT;
+
+		buf_add(&object, call.object, call.object_len);
+		json_begin_object(j);
+		json_key_string(j, "syscall", call.call);
+		json_key_string(j, "error", call.error);
+		json_key_f64(j, "seconds_before_end", (double)call.before_end_ms / 1e3);
+		json_key_string(j, "object", object.len > 0 ? object.data : NULL);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
 static const struct row_field process_items[] = {
 	FIELD("job_id", process_row, job_id, STRING),
 	FIELD("attempt", process_row, attempt_num, PID),
@@ -514,6 +539,8 @@ static const struct row_field process_items[] = {
 #include "model/process_fields.def"
 	FIELD_JSON("syscalls", offsetof(struct process_row, p.syscalls), write_calls_text),
 	FIELD_JSON("time", offsetof(struct process_row, p.time), write_time),
+	FIELD_JSON("failed_calls", offsetof(struct process_row, p.failed_calls),
+		   write_failed_calls),
 };
 static const struct row_fields process_fields = ROW_FIELDS(process_items, 2);
 

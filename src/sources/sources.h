@@ -197,9 +197,11 @@ struct life_event {
 	uint64_t uid; /* LIFE_EXIT, LIFE_ACCOUNT, LIFE_SIGNAL, LIFE_OOM: whose alone it was, 0 if of
 			 several; U64_UNKNOWN: the kernel does not report it */
 	uint64_t tag; /* of life_track(); 0: none */
-	uint64_t start_ticks;	     /* see struct proc_key; U64_UNKNOWN: not told */
-	char comm[LIFE_COMM_BYTES];  /* raw bytes, NUL-terminated; "" not told */
-	struct exit_account account; /* LIFE_EXIT; LIFE_ACCOUNT, but for max_rss_bytes */
+	uint64_t start_ticks;		/* see struct proc_key; U64_UNKNOWN: not told */
+	char comm[LIFE_COMM_BYTES];	/* raw bytes, NUL-terminated; "" not told */
+	struct exit_account account;	/* LIFE_EXIT; LIFE_ACCOUNT, but for max_rss_bytes */
+	const struct life_calls *calls; /* LIFE_EXIT: that failed; NULL: none, or not observed */
+	uint64_t mono_ns;		/* of the event, on the clock of calls */
 
 	struct life_sender {
 		int signal; /* LIFE_SIGNAL */
@@ -248,9 +250,21 @@ struct rung life_rung(const struct life *life);
 /* The part of that reason that is about better rungs, and not about what this one lacks; "" */
 const char *life_why_no_better(const struct life *life);
 
+/*
+ * The last failing calls of a process that ended with an error, the last first: "write ENOSPC 12
+ * /data/x" in a line each, with the milliseconds before the end. A path or address may be missing.
+ */
+void life_add_calls(struct buf *out, const struct life_event *ev, const struct mask *mask);
+
+/* The last lines that it has written to its standard error, of 512 bytes at most. */
+void life_add_said(struct buf *out, const struct life_event *ev, const struct mask *mask);
+
 /* Whether it tells of signals and OOM kills. */
 bool life_sees_signals(const struct life *life);
 bool life_sees_oom(const struct life *life);
+
+/* Whether it has the failing calls of marked processes, while accounts are wanted. */
+bool life_sees_calls(const struct life *life);
 
 /*
  * Marks a process: its events, and those of all that it and its children start from

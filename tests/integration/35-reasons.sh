@@ -80,6 +80,11 @@ fi
 "$PROCTOR" run -q --job own -- sh -c 'ls /proctor-none 2>/dev/null; /bin/true; exit 4'
 is "one that was ignored is not to blame" "$(reason own)" "exit code 4"
 
+if [ "$(id -u)" -ne 0 ] || ! "$PROCTOR" status >/dev/null 2>&1; then
+	json "failing calls were not observed, which the report has" "$("$PROCTOR" report own --json)" \
+		'"failed_calls" in [u["what"] for u in d["unknown"]]'
+fi
+
 # ---- the sender of a signal ----
 cat >"$TMP/killer" <<'EOF'
 #!/bin/bash
@@ -138,6 +143,27 @@ if [ "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["OOM kills"]')" = "e
 	wait "$runner"
 	like "who killed a command's child is named" "$(reason shot)" \
 		"^exit code 3; sleep \\(pid [0-9]+\\) was killed by SIGKILL, sent by $$ "
+	if [ "${OWN_MOUNTS:-}" = yes ] && mkdir "$TMP/small" && mount -t tmpfs -o size=1m tmpfs "$TMP/small"; then
+		"$PROCTOR" run -q --job wrote -- dd if=/dev/zero of="$TMP/small/big" bs=64k count=64 2>"$TMP/stderr"
+		like "the call that failed, with its file" "$(reason wrote)" \
+			"^exit code 1; write to $TMP/small/big failed: No space left on device \\(ENOSPC\\); it printed: dd: "
+		umount "$TMP/small"
+	else
+		skip "the call that failed, with its file" "no file system can be mounted here"
+	fi
+	"$PROCTOR" run -q --job missing -- sh -c 'cat /proctor-none/x 2>&1 >/dev/null; exit 1' >"$TMP/piped"
+	is "what it prints goes where it went" "$(cat "$TMP/piped")" "cat: /proctor-none/x: No such file or directory"
+	like "a missing file" "$(reason missing)" 'openat of /proctor-none/x failed: No such file or directory \(ENOENT\)'
+	is "is the cause" "$(json_eval "$("$PROCTOR" why missing --json)" 'd["cause"]')" missing_file
+	"$PROCTOR" run -q --job refused -- python3 -S -c 'import socket
+s = socket.socket(); s.connect(("127.0.0.1", 9))' 2>/dev/null
+	like "a refused connection" "$(reason refused)" 'connect to 127.0.0.1:9 failed: Connection refused'
+	"$PROCTOR" run -q --job own-code -- python3 -S -c 'import sys; sys.exit(3)'
+	is "a search for files is no cause" "$(reason own-code)" "exit code 3"
+	"$PROCTOR" run -q --job secret -- sh -c 'echo "--password=hunter2 refused" >&2; exit 1' 2>/dev/null
+	is "secrets are masked" "$(reason secret)" "exit code 1; it printed: --password=*** refused"
+	"$PROCTOR" run -q --capture=off --job hush -- sh -c 'echo no >&2; exit 1' 2>/dev/null
+	is "--capture=off keeps nothing" "$(reason hush)" "exit code 1"
 	flock -o "$lock" sleep 1 &
 	eventually sh -c "! flock -n '$lock' true"
 	"$PROCTOR" run -q --syscalls=auto --job locked -- flock "$lock" true
@@ -145,6 +171,7 @@ if [ "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["OOM kills"]')" = "e
 		"$("$PROCTOR" report locked | grep -A 2 '^System calls' | tail -n 1 | awk '{ print $1 }')" flock
 else
 	skip "who killed a command's child is named" "the kernel does not report signals to this user"
+	skip "the call that failed, with its file" "the kernel does not report calls to this user"
 	skip "the call that took longest comes first" "system calls are not counted for this user"
 fi
 finish

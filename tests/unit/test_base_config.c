@@ -397,7 +397,7 @@ static const struct mistake mistakes[] = {
 	{ "full_resolution_hours: 1\n",
 	  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
 	  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, syscalls_time_every, strace_enabled, "
-	  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
+	  "strace_full_on_demand, capture, mask_secrets, mask_patterns, storage_path, jsonl_path, "
 	  "jsonl_max_bytes, retention, anomaly, correlation, limits, access, web, export, "
 	  "fleet" },
 	{ "storage_path: ~ada/p.db\n",

@@ -40,7 +40,7 @@ static void note(struct deaths *d, const struct life_event *ev)
 	const struct job_member member = { .key = { ev->pid, ev->start_ticks },
 					   .born_wall_ns = 900 };
 
-	deaths_note(d, &member, ev);
+	deaths_note(d, &member, ev, NULL);
 }
 
 static void test_a_last_word_that_does_not_come_is_counted(void **state)

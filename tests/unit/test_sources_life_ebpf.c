@@ -74,6 +74,61 @@ static void test_record_of_a_death(void **state)
 	assert_false(u64_known(ev.account.max_rss_bytes));
 }
 
+static void put_call(struct life_call *c, uint64_t ms, uint16_t nr, uint16_t error, uint16_t kind,
+		     const char *object, size_t len)
+{
+	*c = (struct life_call){ .mono_ns = ms * 1000000,
+				 .nr = nr,
+				 .error = error,
+				 .kind = kind,
+				 .len = (uint16_t)len };
+	memcpy(c->object, object, len);
+}
+
+/* The last first, whichever half of the places they are in; and what was printed, a ring. */
+static void test_record_of_failed_calls(void **state)
+{
+	static const char address[] = { 2, 0, 0, 80, 127, 0, 0, 1 };
+	struct life_failure f = { .death = { .head = { .type = LIFE_RECORD_EXIT,
+						       .pid = 7,
+						       .mono_ns = UINT64_C(1000000000) } } };
+	CLEANUP(buf_release) struct buf calls = BUF_INIT, said = BUF_INIT;
+	const char *text;
+	struct failed_call call;
+	struct life_event ev;
+	struct mask *mask = NULL;
+
+	(void)state;
+	assert_int_equal(mask_new(NULL, 0, &mask, NULL), 0);
+	put_call(&f.calls.calls[0], 900, SYS_write, ENOSPC, LIFE_CALL_FILE, "x\0data", 7);
+	put_call(&f.calls.calls[1], 990, SYS_connect, ECONNREFUSED, LIFE_CALL_ADDRESS, address,
+		 sizeof(address));
+	put_call(&f.calls.calls[4], 950, SYS_openat, ENOENT, LIFE_CALL_AT, "a\nb --token=abc", 15);
+	put_call(&f.calls.calls[5], 1, SYS_pipe2, EMFILE, LIFE_CALL_PLAIN, "", 0);
+	f.calls.said_len = LIFE_SAID_BYTES + 8;
+	memset(f.calls.said, 'a', LIFE_SAID_BYTES);
+	memcpy(f.calls.said, " is full", 8); /* the end of the ring is before its beginning */
+	memcpy(f.calls.said + LIFE_SAID_BYTES - 6, "\n\ndisk", 6);
+	assert_int_equal(life_record_parse(&f, sizeof(f), &units, &ev), 0);
+	life_add_calls(&calls, &ev, mask);
+	assert_string_equal(calls.data, "connect ECONNREFUSED 10 127.0.0.1:80\n"
+					"openat ENOENT 50 a b --token=***\n"
+					"write ENOSPC 100 /data/x\n"
+					"pipe2 EMFILE 999 \n");
+	text = calls.data;
+	for (int i = 0; i < 4; i++)
+		assert_true(failed_call_next(&text, &call));
+	assert_string_equal(call.error, "EMFILE");
+	assert_int_equal(call.before_end_ms, 999);
+	assert_int_equal(call.object_len, 0);
+	assert_false(failed_call_next(&text, &call));
+	life_add_said(&said, &ev, mask);
+	assert_string_equal(said.data, "disk is full\n");
+	assert_int_equal(life_record_parse(&f.death, sizeof(f.death), &units, &ev), 0);
+	assert_null(ev.calls);
+	mask_free(mask);
+}
+
 static void test_records_that_are_none(void **state)
 {
 	struct life_birth b = { .head = { .type = LIFE_RECORD_FORK } };
@@ -931,6 +986,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_record_of_a_death),
+		cmocka_unit_test(test_record_of_failed_calls),
 		cmocka_unit_test(test_records_that_are_none),
 		cmocka_unit_test(test_record_of_an_oom_kill),
 		cmocka_unit_test(test_a_life_is_told_with_what_it_used),

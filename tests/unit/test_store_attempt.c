@@ -197,7 +197,7 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 
 static void assert_process(const struct proc_record *a, const struct proc_record *b)
 {
-	assert_int_equal(sizeof(*a), 28 * 8); /* is_unaccounted is not stored */
+	assert_int_equal(sizeof(*a), 30 * 8); /* is_unaccounted is not stored */
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -207,6 +207,7 @@ static void assert_process(const struct proc_record *a, const struct proc_record
 	assert_int_equal(a->world_size, b->world_size);
 	assert_string_or_null(a->command, b->command);
 	assert_string_or_null(a->syscalls, b->syscalls);
+	assert_string_or_null(a->failed_calls, b->failed_calls);
 	assert_int_equal(a->cpu_evidence, b->cpu_evidence);
 	assert_int_equal(a->uid, b->uid);
 	assert_int_equal(a->born_wall_ns, b->born_wall_ns);

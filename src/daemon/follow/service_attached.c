@@ -328,7 +328,7 @@ void service_note_death(struct service *s, const struct job_member *member,
 	if (!may_see(at->uid, ev->uid, -1, 0))
 		at->n_withheld++;
 	else if (n < DEATHS_USER_MAX)
-		deaths_note(&at->deaths, member, ev);
+		deaths_note(&at->deaths, member, ev, s->settings.mask);
 	else
 		at->deaths.n_unlisted++;
 }

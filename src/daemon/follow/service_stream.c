@@ -271,7 +271,7 @@ static void note_end(struct stream *st, const struct job_member *member,
 	p = place_end(st, &key);
 	if (!p)
 		return;
-	death_read(ev, &st->arena, p);
+	death_read(ev, st->service->settings.mask, &st->arena, p);
 	p->key = key;
 	p->born_wall_ns = member ? member->born_wall_ns : U64_UNKNOWN;
 }
@@ -637,6 +637,7 @@ void service_write_stream(const struct service *s, struct json *j, bool follows)
 	if (!follows)
 		return;
 	json_key_bool(j, "accounts", life_sees_signals(s->life.life));
+	json_key_bool(j, "failed_calls", life_sees_calls(s->life.life));
 	json_key(j, "rungs");
 	json_begin_object(j);
 	for (size_t i = 0; i < s->ladder.n; i++)

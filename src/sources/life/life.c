@@ -1,9 +1,14 @@
 #include "sources/life/life.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
 #include "sources/proc_text.h"
@@ -41,6 +46,7 @@ static void take_death(const void *bytes, const struct life_units *units, struct
 	ret->parent_pid = (pid_t)d.parent_pid;
 	ret->wait_status = (int)d.wait_status;
 	ret->uid = d.uid;
+	ret->mono_ns = d.head.mono_ns;
 	counts.user_ns = d.user_ns;
 	counts.system_ns = d.system_ns;
 	counts.run_ns = d.run_ns;
@@ -125,8 +131,101 @@ int life_record_parse(const void *bytes, size_t len, const struct life_units *un
 		ev.start_ticks = ns_to_ticks(head.start_boot_ns, units->clock_ticks);
 	copy_comm(ev.comm, head.comm);
 	rows[head.type].take(bytes, units, &ev);
+	if (head.type == LIFE_RECORD_EXIT && len >= sizeof(struct life_failure))
+		ev.calls = &((const struct life_failure *)bytes)->calls;
 	*ret = ev;
 	return 0;
+}
+
+/* ---- calls that failed ---- */
+
+/* Names from the file up to its root, as a path. */
+static void add_names(struct buf *out, const struct life_call *c, size_t len)
+{
+	size_t end = len;
+
+	while (end > 0) {
+		size_t from = --end; /* its NUL */
+
+		while (from > 0 && c->object[from - 1])
+			from--;
+		buf_add_char(out, '/');
+		buf_add(out, c->object + from, end - from);
+		end = from;
+	}
+}
+
+static void add_address(struct buf *out, const struct life_call *c, size_t len)
+{
+	char host[INET6_ADDRSTRLEN];
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_un local;
+	} a = { 0 };
+
+	memcpy(&a, c->object, len < sizeof(a) - 1 ? len : sizeof(a) - 1);
+	if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.v4.sin_addr, host, sizeof(host)))
+		buf_printf(out, "%s:%u", host, ntohs(a.v4.sin_port));
+	else if (a.any.sa_family == AF_INET6 &&
+		 inet_ntop(AF_INET6, &a.v6.sin6_addr, host, sizeof(host)))
+		buf_printf(out, "[%s]:%u", host, ntohs(a.v6.sin6_port));
+	else if (a.any.sa_family == AF_UNIX)
+		buf_add_str(out, a.local.sun_path);
+}
+
+static int compare_calls(const void *left, const void *right)
+{
+	const struct life_call *l = left, *r = right;
+
+	return COMPARE(r->mono_ns, l->mono_ns);
+}
+
+void life_add_calls(struct buf *out, const struct life_event *ev, const struct mask *mask)
+{
+	struct life_calls sorted;
+
+	if (!ev->calls)
+		return;
+	sorted = *ev->calls;
+	qsort(sorted.calls, LIFE_CALLS, sizeof(sorted.calls[0]), compare_calls);
+	for (size_t i = 0; i < LIFE_CALLS && sorted.calls[i].mono_ns != 0; i++) {
+		CLEANUP(buf_release) struct buf object = BUF_INIT;
+		struct life_call *c = &sorted.calls[i];
+		const char *error = strerrorname_np(c->error);
+		size_t len = c->len < sizeof(c->object) ? c->len : sizeof(c->object) - 1;
+		char number[24];
+
+		c->object[len] = '\0';
+		if (c->kind == LIFE_CALL_FILE)
+			add_names(&object, c, len);
+		else if (c->kind == LIFE_CALL_ADDRESS)
+			add_address(&object, c, len);
+		else
+			buf_add_str(&object, c->object);
+		buf_printf(out, "%s %s %llu ", syscall_name(c->nr, number), error ? error : "E",
+			   (unsigned long long)((ev->mono_ns - c->mono_ns) / 1000000));
+		if (object.len > 0)
+			mask_command(mask, object.data, object.len + 1, out);
+		buf_add_char(out, '\n');
+	}
+}
+
+void life_add_said(struct buf *out, const struct life_event *ev, const struct mask *mask)
+{
+	CLEANUP(buf_release) struct buf said = BUF_INIT;
+	uint64_t end = ev->calls ? ev->calls->said_len : 0, from = 0;
+
+	if (end > LIFE_SAID_BYTES) { /* from the first whole line on */
+		from = end - LIFE_SAID_BYTES;
+		while (from < end && ev->calls->said[from % LIFE_SAID_BYTES] != '\n')
+			from++;
+		from = from == end ? end - LIFE_SAID_BYTES : from + 1;
+	}
+	for (; from < end; from++)
+		buf_add_char(&said, ev->calls->said[from % LIFE_SAID_BYTES]);
+	mask_lines(mask, said.data, said.len, out);
 }
 
 /* ---- rungs ---- */
@@ -242,6 +341,11 @@ const char *life_why_no_better(const struct life *life)
 bool life_sees_signals(const struct life *life)
 {
 	return life->sees_signals;
+}
+
+bool life_sees_calls(const struct life *life)
+{
+	return life->sees_calls;
 }
 
 bool life_sees_oom(const struct life *life)

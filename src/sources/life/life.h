@@ -25,7 +25,7 @@ struct life_kind {
 /* The first member of what a rung opens. */
 struct life {
 	const struct life_kind *kind;
-	bool sees_signals, sees_oom, has_accounts;
+	bool sees_signals, sees_oom, sees_calls, has_accounts;
 	struct err lacks;  /* what it could have and has not, as opened; code 0: nothing */
 	struct err why;	   /* why no better rung */
 	struct err reason; /* both */

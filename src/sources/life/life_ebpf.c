@@ -23,6 +23,7 @@ struct ebpf {
 	struct life_bpf *skel;
 	struct ring_buffer *ring;
 	struct bpf_link *free_link; /* NULL: nobody wants the last word on the dead */
+	struct bpf_link *call_link; /* nor the calls that failed */
 	int wake_fd;		    /* an epoll on the ring: the kernel side has woken us */
 	uint64_t told_lost;
 
@@ -43,6 +44,69 @@ static struct ebpf *ebpf_of(struct life *life)
 /* Which of the two for OOM kills is loaded: kernels differ in what the tracepoint tells. */
 enum oom_program { OOM_BY_TASK, OOM_BY_PID, OOM_NONE };
 
+/* The calls that name a file, or fail for want of something: others fail for many good reasons. */
+static const struct {
+	int nr;
+	enum life_call_kind kind;
+} kept_calls[] = {
+	{ SYS_openat, LIFE_CALL_AT },
+	{ SYS_execve, LIFE_CALL_PATH },
+	{ SYS_execveat, LIFE_CALL_AT },
+	{ SYS_newfstatat, LIFE_CALL_AT },
+	{ SYS_faccessat, LIFE_CALL_AT },
+	{ SYS_mkdirat, LIFE_CALL_AT },
+	{ SYS_unlinkat, LIFE_CALL_AT },
+	{ SYS_renameat2, LIFE_CALL_AT },
+	{ SYS_linkat, LIFE_CALL_AT },
+	{ SYS_fchmodat, LIFE_CALL_AT },
+	{ SYS_fchownat, LIFE_CALL_AT },
+	{ SYS_chdir, LIFE_CALL_PATH },
+	{ SYS_truncate, LIFE_CALL_PATH },
+	{ SYS_read, LIFE_CALL_FILE },
+	{ SYS_write, LIFE_CALL_FILE },
+	{ SYS_pread64, LIFE_CALL_FILE },
+	{ SYS_pwrite64, LIFE_CALL_FILE },
+	{ SYS_readv, LIFE_CALL_FILE },
+	{ SYS_writev, LIFE_CALL_FILE },
+	{ SYS_sendfile, LIFE_CALL_FILE },
+	{ SYS_copy_file_range, LIFE_CALL_PLAIN },
+	{ SYS_fsync, LIFE_CALL_FILE },
+	{ SYS_fdatasync, LIFE_CALL_FILE },
+	{ SYS_fallocate, LIFE_CALL_FILE },
+	{ SYS_ftruncate, LIFE_CALL_FILE },
+	{ SYS_flock, LIFE_CALL_FILE },
+	{ SYS_connect, LIFE_CALL_ADDRESS },
+	{ SYS_bind, LIFE_CALL_ADDRESS },
+	{ SYS_sendto, LIFE_CALL_PLAIN },
+	{ SYS_recvfrom, LIFE_CALL_PLAIN },
+	{ SYS_socket, LIFE_CALL_PLAIN },
+	{ SYS_accept4, LIFE_CALL_PLAIN },
+	{ SYS_pipe2, LIFE_CALL_PLAIN },
+	{ SYS_dup, LIFE_CALL_PLAIN },
+	{ SYS_clone, LIFE_CALL_PLAIN },
+	{ SYS_mmap, LIFE_CALL_PLAIN },
+#ifdef SYS_clone3
+	{ SYS_clone3, LIFE_CALL_PLAIN },
+#endif
+#ifdef SYS_open /* architectures of before 2011 have the older calls too */
+	{ SYS_open, LIFE_CALL_PATH },
+	{ SYS_creat, LIFE_CALL_PATH },
+	{ SYS_stat, LIFE_CALL_PATH },
+	{ SYS_lstat, LIFE_CALL_PATH },
+	{ SYS_access, LIFE_CALL_PATH },
+	{ SYS_mkdir, LIFE_CALL_PATH },
+	{ SYS_rmdir, LIFE_CALL_PATH },
+	{ SYS_unlink, LIFE_CALL_PATH },
+	{ SYS_rename, LIFE_CALL_PATH },
+	{ SYS_link, LIFE_CALL_PATH },
+	{ SYS_chmod, LIFE_CALL_PATH },
+	{ SYS_chown, LIFE_CALL_PATH },
+	{ SYS_fork, LIFE_CALL_PLAIN },
+	{ SYS_vfork, LIFE_CALL_PLAIN },
+	{ SYS_pipe, LIFE_CALL_PLAIN },
+#endif
+};
+
 static int set_options(struct life_bpf *skel, const struct life_options *o, enum oom_program oom)
 {
 	uint32_t ring_bytes = (uint32_t)(o->ring_bytes ? o->ring_bytes : RING_BYTES);
@@ -53,7 +117,11 @@ static int set_options(struct life_bpf *skel, const struct life_options *o, enum
 	skel->rodata->n_cpus = (uint32_t)n_cpus;
 	skel->rodata->is_tracked_only = o->is_tracked_only;
 	skel->rodata->is_as_old = o->is_as_old;
+	for (size_t i = 0; i < ARRAY_SIZE(kept_calls); i++)
+		skel->rodata->call_kinds[kept_calls[i].nr] = (uint8_t)kept_calls[i].kind;
+	skel->rodata->write_nr = SYS_write;
 	bpf_program__set_autoattach(skel->progs.on_free, false);
+	bpf_program__set_autoattach(skel->progs.on_return, false);
 	bpf_program__set_autoload(skel->progs.on_oom, oom == OOM_BY_TASK);
 	bpf_program__set_autoload(skel->progs.on_oom_pid, oom == OOM_BY_PID);
 	skel->rodata->full_bytes = ring_bytes / FULL_PART;
@@ -146,6 +214,7 @@ static void close_ebpf(struct life *life)
 
 	ring_buffer__free(e->ring);
 	bpf_link__destroy(e->free_link);
+	bpf_link__destroy(e->call_link);
 	life_bpf__destroy(e->skel);
 	close_fd(&e->wake_fd);
 	free(e);
@@ -160,10 +229,15 @@ static int want_accounts(struct life *life, bool is_wanted)
 		return 0;
 	if (is_wanted) {
 		e->free_link = bpf_program__attach(e->skel->progs.on_free);
-		return e->free_link ? 0 : -errno;
+		if (!e->free_link)
+			return -errno;
+		e->call_link = bpf_program__attach(e->skel->progs.on_return);
+		e->base.sees_calls = e->call_link != NULL;
+		return 0; /* without it a failing call is in no end */
 	}
 	bpf_link__destroy(e->free_link);
-	e->free_link = NULL;
+	bpf_link__destroy(e->call_link);
+	e->free_link = e->call_link = NULL;
 	return 0;
 }
 
