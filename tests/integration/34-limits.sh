@@ -138,9 +138,9 @@ for _ in range(n):
     os.read(ready[0], 1)
 os.close(hold[1])
 EOF2
-run "$PROCTOR" run --json -- "$python" "$TMP/pages.py" 50 2
+run "$PROCTOR" run --memory 2G --json -- "$python" "$TMP/pages.py" 50 2
 few=$(json_eval "$stdout" 'd["cgroup_peak_memory_mb"]')
-run "$PROCTOR" run --json -- "$python" "$TMP/pages.py" 50 12
+run "$PROCTOR" run --memory 2G --json -- "$python" "$TMP/pages.py" 50 12
 json "the peak of 50 processes at one moment is within 1 %" "$stdout" \
 	"abs(d['cgroup_peak_memory_mb'] - $few - 500) <= 6"
 json "as is their number" "$stdout" 'd["cgroup_peak_tasks"] is None or d["cgroup_peak_tasks"] == 51'
