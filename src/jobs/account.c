@@ -97,6 +97,7 @@ void account_begin(struct account *a, uint64_t boot_ns)
 		.started_boot_ns = boot_ns,
 		.last_reap_boot_ns = U64_UNKNOWN,
 		.sampled_peak_rss_bytes = U64_UNKNOWN,
+		.sampled_peak_memory_bytes = U64_UNKNOWN,
 		.sampled_hwm_bytes = U64_UNKNOWN,
 		.reaped_rss_bytes = U64_UNKNOWN,
 		.reaped_rss_limit_bytes = U64_UNKNOWN,
@@ -260,6 +261,12 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
 	settle_max_process_rss(a, is_complete, ret);
 	settle_peak_rss(a, ret);
+	if (a->has_shared)
+		ret->peak_memory_bytes =
+			u64_max_known(a->sampled_peak_memory_bytes,
+				      ret->max_process_rss_evidence == EVIDENCE_UPPER_BOUND
+					      ? U64_UNKNOWN
+					      : ret->max_process_rss_bytes);
 	/*
 	 * The highest between two samples cannot have been below the average of the
 	 * whole: until the last process that was counted had ended, which may be later

@@ -55,14 +55,16 @@ uint64_t gpu_time_idle_ns(const struct gpu_time *t);
 struct account {
 	struct usage usage;
 	uint64_t started_boot_ns;
-	uint64_t last_reap_boot_ns;	 /* U64_UNKNOWN: nothing was waited for yet */
-	uint64_t sampled_peak_rss_bytes; /* largest simultaneous sum in a sample */
-	uint64_t sampled_hwm_bytes;	 /* largest VmHWM in a sample */
+	uint64_t last_reap_boot_ns;	    /* U64_UNKNOWN: nothing was waited for yet */
+	uint64_t sampled_peak_rss_bytes;    /* largest simultaneous sum in a sample */
+	uint64_t sampled_peak_memory_bytes; /* the same with shared pages once */
+	uint64_t sampled_hwm_bytes;	    /* largest VmHWM in a sample */
 	uint64_t reaped_rss_bytes; /* largest ru_maxrss that says something about the command */
 	uint64_t reaped_rss_limit_bytes; /* largest that does not: true peaks are not above it */
 	uint64_t parts_user_ns;		 /* of all processes that are listed, each by itself */
 	uint64_t parts_system_ns;
 	struct gpu_time gpu;
+	bool has_shared; /* some pages were seen to be shared */
 	bool has_unreadable_io;
 	bool has_unwaited; /* a parent that ignores SIGCHLD: what its children used is lost to wait4
 			    */

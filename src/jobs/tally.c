@@ -56,6 +56,7 @@ struct tally {
 
 	struct proc_event *events;
 	size_t calls_bytes; /* of failed_calls of all */
+	double unshared;    /* 1 less the share of memory that is counted once; 0: none is shared */
 	size_t n_events, cap_events, n_stored, n_notable;
 	uint64_t n_events_unlisted;
 	uint64_t n_lost;
@@ -815,7 +816,7 @@ static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
 }
 
 static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point,
-		     uint64_t since_ns)
+		     double unshared, uint64_t since_ns)
 {
 	struct gpu_use gpu = sum->gpu;
 
@@ -824,6 +825,16 @@ static void add_tick(struct account *a, const struct tick_sum *sum, struct serie
 	if (sum->has_untold_share)
 		gpu.percent = F64_UNKNOWN;
 	account_add_tick(a, &point, sum->hwm_bytes, &gpu, since_ns);
+	if (!u64_known(sum->rss_bytes))
+		return;
+	a->has_shared |= unshared > 0;
+	a->sampled_peak_memory_bytes = u64_max_known(
+		a->sampled_peak_memory_bytes, (uint64_t)((double)sum->rss_bytes * (1 - unshared)));
+}
+
+void tally_set_share(struct tally *t, double share)
+{
+	t->unshared = 1 - share;
 }
 
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
@@ -868,9 +879,9 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 	most = 100.0 * snap->system.cpu_count; /* rounding to ticks can give a little more */
 	if (most > 0 && point.cpu_percent > most)
 		point.cpu_percent = most;
-	add_tick(&t->attempt, &all, point, t->since_tick_ns);
+	add_tick(&t->attempt, &all, point, t->unshared, t->since_tick_ns);
 	*ret = point;
 	if (!t->sheet_is_alone)
 		point.cpu_percent = F64_UNKNOWN; /* whose CPU is it? */
-	add_tick(&t->sheet, &of_try, point, t->since_tick_ns);
+	add_tick(&t->sheet, &of_try, point, t->unshared, t->since_tick_ns);
 }

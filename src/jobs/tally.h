@@ -93,6 +93,10 @@ const char *tally_find_oom(const struct tally *t, pid_t pid);
  */
 void tally_merge_signal(struct tally *t, const struct proc_event *ev);
 
+/* From now on: the memory of all processes with shared pages once, as a share of the sum, 0 to 1.
+ */
+void tally_set_share(struct tally *t, double share);
+
 /* The job's processes at one tick (those with a job_id); gives the point for the charts. */
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret);

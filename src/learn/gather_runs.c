@@ -85,7 +85,7 @@ static double count_of(uint64_t v)
 static int take_usage(const struct usage *u, struct run_record *run, struct arena *arena)
 {
 	run->time = arena_strdup(arena, u->time);
-	run->peak_rss_mb = u64_to_mb(u->peak_rss_bytes);
+	run->peak_rss_mb = u64_to_mb(usage_memory_bytes(u));
 	run->cpu_seconds = u64_to_seconds(u64_add(u->user_ns, u->system_ns));
 	run->spawn_count = count_of(u->spawn_count);
 	run->max_process_rss_mb = u64_to_mb(u->max_process_rss_bytes);

@@ -81,6 +81,7 @@ static const struct column usage_items[] = {
 	COLUMN(usage, cpu_evidence, COLUMN_EVIDENCE),
 	COLUMN(usage, peak_rss_bytes, COLUMN_U64),
 	COLUMN(usage, peak_rss_evidence, COLUMN_EVIDENCE),
+	COLUMN(usage, peak_memory_bytes, COLUMN_U64),
 	COLUMN(usage, max_process_rss_bytes, COLUMN_U64),
 	COLUMN(usage, max_process_rss_evidence, COLUMN_EVIDENCE),
 	COLUMN(usage, rchar, COLUMN_U64),

@@ -171,6 +171,11 @@ int event_type_from_name(const char *name, enum event_type *ret)
 	return enum_from_name(event_names, ARRAY_SIZE(event_names), name, ret);
 }
 
+uint64_t usage_memory_bytes(const struct usage *u)
+{
+	return u64_known(u->peak_memory_bytes) ? u->peak_memory_bytes : u->peak_rss_bytes;
+}
+
 void usage_init(struct usage *u)
 {
 	columns_clear(&usage_columns, u);

@@ -200,6 +200,9 @@ struct usage {
 	enum evidence cpu_evidence;
 	uint64_t peak_rss_bytes; /* largest simultaneous sum over the tree */
 	enum evidence peak_rss_evidence;
+	/* The same with shared pages counted once, sampled; unknown: none were seen to be shared.
+	 */
+	uint64_t peak_memory_bytes;
 	uint64_t max_process_rss_bytes; /* largest high-water mark of one process */
 	enum evidence max_process_rss_evidence;
 	uint64_t rchar, wchar, syscr, syscw;
@@ -221,6 +224,9 @@ struct usage {
 };
 
 void usage_init(struct usage *u); /* all unknown */
+
+/* What it took from the host at its peak: with shared pages once, as far as that is known. */
+uint64_t usage_memory_bytes(const struct usage *u);
 
 /* On a host that has no GPU nobody uses one, sampled or not. */
 void usage_set_no_gpu(struct usage *u);

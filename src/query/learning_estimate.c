@@ -284,7 +284,7 @@ int learning_judge_standing(struct store *store, struct attempt *a, bool is_own,
 	if (u64_known(a->ended_wall_ns)) { /* else its usage is not final */
 		run.wall_seconds = u64_to_seconds(a->usage.wall_ns);
 		run.cpu_seconds = u64_to_seconds(u64_add(a->usage.user_ns, a->usage.system_ns));
-		run.peak_rss_mb = u64_to_mb(a->usage.peak_rss_bytes);
+		run.peak_rss_mb = u64_to_mb(usage_memory_bytes(&a->usage));
 	}
 	*standing = (struct standing){ 0 };
 	estimate_init(&standing->expected);

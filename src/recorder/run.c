@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -173,6 +174,79 @@ static void watch_limits(struct run *run, const struct series_point *point)
 }
 
 /* Collect, assign to the job, add up, store, show. */
+/* ---- pages that processes share ---- */
+
+#define SHARE_MIN_BYTES (UINT64_C(32) << 20) /* of one process */
+#define SHARE_MAX_BYTES \
+	(UINT64_C(16) << 30) /* the kernel walks the pages of larger ones for long */
+#define SHARE_GROWTH 1.1
+#define SHARE_RARELY_NS UINT64_C(30000000000)
+#define SHARE_AT_MOST_NS UINT64_C(3000000000)
+#define SHARE_PROCESSES 64 /* the others count as if they shared nothing */
+
+static int compare_pids(const void *left, const void *right)
+{
+	const struct proc_sample *l = left, *r = right;
+
+	return COMPARE(l->key.pid, r->key.pid);
+}
+
+/* A child that has executed no other program shares what it does not write. */
+static bool may_share(const struct snapshot *s, const struct proc_sample *p)
+{
+	const struct proc_sample key = { .key = { .pid = p->ppid } };
+	const struct proc_sample *parent =
+		bsearch(&key, s->processes, s->n_processes, sizeof(key), compare_pids);
+
+	return parent && parent->job_id && u64_known(p->rss_bytes) &&
+	       u64_known(parent->rss_bytes) && p->rss_bytes >= SHARE_MIN_BYTES &&
+	       parent->rss_bytes >= SHARE_MIN_BYTES && strcmp(p->comm, parent->comm) == 0;
+}
+
+/*
+ * The memory of all processes with shared pages once, as a share of the sum of their RSS. To
+ * measure it costs the host time: it is done where pages may be shared, and again when the job has
+ * grown.
+ */
+static double memory_share(struct run *run)
+{
+	const struct snapshot *s = &run->snap;
+	uint64_t rss_bytes = 0, once_bytes = 0;
+	size_t n_asked = 0;
+	bool is_shared = false;
+
+	for (size_t i = 0; i < s->n_processes; i++) {
+		const struct proc_sample *p = &s->processes[i];
+
+		if (!p->job_id || !u64_known(p->rss_bytes))
+			continue;
+		rss_bytes += p->rss_bytes;
+		is_shared = is_shared || may_share(s, p);
+	}
+	if (!is_shared || rss_bytes == 0)
+		return 1;
+	if (run->curve.share.of_rss > 0 &&
+	    (s->boot_ns < run->curve.share.boot_ns + SHARE_AT_MOST_NS ||
+	     ((double)rss_bytes < (double)run->curve.share.rss_bytes * SHARE_GROWTH &&
+	      s->boot_ns < run->curve.share.boot_ns + SHARE_RARELY_NS)))
+		return run->curve.share.of_rss;
+	for (size_t i = 0; i < s->n_processes; i++) {
+		const struct proc_sample *p = &s->processes[i];
+		uint64_t pss = U64_UNKNOWN;
+
+		if (!p->job_id || !u64_known(p->rss_bytes))
+			continue;
+		if (p->rss_bytes >= SHARE_MIN_BYTES && p->rss_bytes <= SHARE_MAX_BYTES &&
+		    n_asked++ < SHARE_PROCESSES)
+			pss = sources_read_pss(run->root_fd, p->key.pid);
+		once_bytes += u64_known(pss) && pss < p->rss_bytes ? pss : p->rss_bytes;
+	}
+	run->curve.share.of_rss = (double)once_bytes / (double)rss_bytes;
+	run->curve.share.rss_bytes = rss_bytes;
+	run->curve.share.boot_ns = s->boot_ns;
+	return run->curve.share.of_rss;
+}
+
 static void run_tick(struct run *run)
 {
 	struct series_point point;
@@ -182,6 +256,7 @@ static void run_tick(struct run *run)
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 		run_counting_fill(run);
 		time_sampler_add(&run->times, run->root_fd, &run->snap);
+		tally_set_share(run->tally, memory_share(run));
 		tally_snapshot(run->tally, &run->snap, run_current_sheet(run), &point);
 		keep_point(run, &point);
 		tell_own_job(run);

@@ -466,6 +466,9 @@ uint64_t figures_last_seen(const struct attempt *a)
 static void derive(struct figures *f, uint64_t started, uint64_t ended, uint64_t last_seen)
 {
 	f->cpu_ns = u64_add(f->usage.user_ns, f->usage.system_ns);
+	f->memory_bytes = usage_memory_bytes(&f->usage);
+	f->memory_evidence = u64_known(f->usage.peak_memory_bytes) ? EVIDENCE_SAMPLED
+								   : f->usage.peak_rss_evidence;
 	/* Fills evidence[] from the numbers. */
 	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
 		f->evidence[id] = rows[id].origin->evidence;

@@ -46,7 +46,9 @@ struct figures {
 	struct containment contained; /* of the attempt; unknown for sheets */
 	uint64_t cpu_ns;	      /* user and system */
 	double average_cpu_percent;   /* CPU time over wall time, 100 = one core */
-	uint64_t unique_pids;	      /* of the attempt; unknown for sheets */
+	uint64_t memory_bytes;	      /* at the peak, shared pages once */
+	enum evidence memory_evidence;
+	uint64_t unique_pids; /* of the attempt; unknown for sheets */
 	enum evidence unique_pids_evidence;
 	enum evidence evidence[FIGURE_COUNT];
 };

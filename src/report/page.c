@@ -418,7 +418,7 @@ static const struct line lines[] = {
 	TWO("CPU time", USER, " user, ", SYSTEM, " system"),
 	ONE("CPU use, average", AVERAGE_CPU, " of one core"),
 	ONE("CPU use, highest", MAX_CPU, " of one core"),
-	ONE("peak memory, tree", PEAK_RSS, ""),
+	ONE("peak memory, tree", PEAK_MEMORY, ""),
 	ONE("peak memory, process", MAX_PROCESS_RSS, ""),
 	TWO("memory, cgroup", CGROUP_MEMORY, " at the peak; page cache at the end ", CGROUP_CACHE,
 	    ""),

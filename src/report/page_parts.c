@@ -45,7 +45,7 @@ static void add_sheet(struct table *t, const struct facts *f, const struct sheet
 	report_add_duration(figure_cell(t, figures, FIGURE_WALL), usage->wall_ns);
 	report_add_duration(figure_cell(t, figures, FIGURE_CPU), figures->cpu_ns);
 	format_percent(figure_cell(t, figures, FIGURE_MAX_CPU), usage->peak_cpu_percent);
-	report_add_bytes(figure_cell(t, figures, FIGURE_PEAK_RSS), usage->peak_rss_bytes);
+	report_add_bytes(figure_cell(t, figures, FIGURE_PEAK_MEMORY), figures->memory_bytes);
 	report_add_bytes(figure_cell(t, figures, FIGURE_MAX_PROCESS_RSS),
 			 usage->max_process_rss_bytes);
 	format_count(figure_cell(t, figures, FIGURE_SPAWNS), usage->spawn_count);

@@ -56,10 +56,10 @@ static void add_cpu_and_memory(struct buf *line, const struct figures *f)
 		}
 		add_label(line, f, FIGURE_CPU);
 	}
-	if (u64_known(f->usage.peak_rss_bytes)) {
+	if (u64_known(f->memory_bytes)) {
 		buf_add_str(part(line), "peak memory ");
-		report_add_bytes(line, f->usage.peak_rss_bytes);
-		add_label(line, f, FIGURE_PEAK_RSS);
+		report_add_bytes(line, f->memory_bytes);
+		add_label(line, f, FIGURE_PEAK_MEMORY);
 	}
 	if (u64_known(f->usage.max_process_rss_bytes)) {
 		buf_add_str(part(line), "largest process ");

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,20 @@ uint64_t sources_read_rss(int root_fd, pid_t pid)
 	    pid_statm_parse(text, &statm) < 0)
 		return U64_UNKNOWN;
 	return statm.resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t sources_read_pss(int root_fd, pid_t pid)
+{
+	char text[SINGLE_TEXT_BYTES];
+	const char *line;
+	uint64_t kb;
+
+	if (proc_read_text(root_fd, pid, "smaps_rollup", text, sizeof(text)) <= 0)
+		return U64_UNKNOWN;
+	line = strstr(text, "\nPss:");
+	return line && sscanf(line, "\nPss: %" SCNu64 " kB", &kb) == 1 && kb < UINT64_MAX / 1024
+		       ? kb * 1024
+		       : U64_UNKNOWN;
 }
 
 int sources_read_rank(int root_fd, pid_t pid)

@@ -129,6 +129,12 @@ void sources_read_waited_io(int root_fd, bool leaves_out_threads, struct io_coun
 /* The resident memory of a process; U64_UNKNOWN where it cannot be read. */
 uint64_t sources_read_rss(int root_fd, pid_t pid);
 
+/*
+ * The same with each page that n processes have counting as an nth. The kernel walks all its pages
+ * for it, a millisecond for some 100 MB. U64_UNKNOWN: before Linux 4.14, or of another user.
+ */
+uint64_t sources_read_pss(int root_fd, pid_t pid);
+
 /* The rank of a process as its environment has it, or RANK_NONE: rank_env.h. */
 int sources_read_rank(int root_fd, pid_t pid);
 

@@ -32,6 +32,34 @@ static void test_tree_cpu_holds_children_that_are_gone(void **state)
 	assert_true(fabs(point.cpu_percent - 25.0 * 100 / 101) < 1e-9);
 }
 
+/* Where nothing is shared there is no number of its own; one process is never less than its mark.
+ */
+static void test_shared_pages_count_once(void **state)
+{
+	struct tally *t = tally_of(state);
+	struct series_point point;
+	struct snapshot *snap = snapshot_of(state);
+	struct usage u;
+
+	tally_begin_sheet(t, 8 * SECOND, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
+	add_sample(snap, 101, 300 * MB, 300 * MB, SECOND);
+	add_sample(snap, 102, 100 * MB, 100 * MB, SECOND);
+	snap->boot_ns = 10 * SECOND;
+	tally_snapshot(t, snap, 1, &point);
+	tally_total(t, 11 * SECOND, false, &u);
+	assert_false(u64_known(u.peak_memory_bytes));
+	assert_int_equal(usage_memory_bytes(&u), 400 * MB);
+	snap->processes[1].rss_bytes = 300 * MB;
+	tally_set_share(t, 0.75);
+	tally_snapshot(t, snap, 1, &point);
+	tally_total(t, 11 * SECOND, false, &u);
+	assert_int_equal(u.peak_rss_bytes, 600 * MB);
+	assert_int_equal(u.peak_memory_bytes, 450 * MB);
+	assert_int_equal(usage_memory_bytes(&u), 450 * MB);
+}
+
 /* What the sheet before used after its last tick is not charged to this one. */
 static void test_cpu_does_not_leak_into_the_next_sheet(void **state)
 {
@@ -276,6 +304,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TALLY_TEST(test_tree_cpu_holds_children_that_are_gone),
+		TALLY_TEST(test_shared_pages_count_once),
 		TALLY_TEST(test_cpu_does_not_leak_into_the_next_sheet),
 		TALLY_TEST(test_what_still_runs_makes_sums_lower_bounds),
 		TALLY_TEST(test_bytes_of_one_with_children_are_those_it_had_at_its_end),

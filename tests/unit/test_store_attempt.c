@@ -38,6 +38,7 @@ static struct usage make_usage(uint64_t base)
 		.cpu_evidence = EVIDENCE_EXACT,
 		.peak_rss_bytes = base + 4,
 		.peak_rss_evidence = EVIDENCE_SAMPLED,
+		.peak_memory_bytes = base + 30,
 		.max_process_rss_bytes = base + 5,
 		.max_process_rss_evidence = EVIDENCE_LOWER_BOUND,
 		.rchar = base + 6,
@@ -132,13 +133,14 @@ static struct proc_event make_event(uint64_t wall_ns, enum event_type type, cons
 static void assert_usage(const struct usage *a, const struct usage *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	assert_int_equal(sizeof(*a), 27 * 8);
+	assert_int_equal(sizeof(*a), 28 * 8);
 	assert_int_equal(a->wall_ns, b->wall_ns);
 	assert_int_equal(a->user_ns, b->user_ns);
 	assert_int_equal(a->system_ns, b->system_ns);
 	assert_int_equal(a->cpu_evidence, b->cpu_evidence);
 	assert_int_equal(a->peak_rss_bytes, b->peak_rss_bytes);
 	assert_int_equal(a->peak_rss_evidence, b->peak_rss_evidence);
+	assert_int_equal(a->peak_memory_bytes, b->peak_memory_bytes);
 	assert_int_equal(a->max_process_rss_bytes, b->max_process_rss_bytes);
 	assert_int_equal(a->max_process_rss_evidence, b->max_process_rss_evidence);
 	assert_int_equal(a->rchar, b->rchar);

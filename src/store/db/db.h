@@ -18,7 +18,7 @@
  */
 
 /* In PRAGMA user_version. It changes with any table, and with any packed format (codec.h). */
-#define LAYOUT 19
+#define LAYOUT 20
 
 /*
  * Whether an open database has no tables yet, which is no failure. -EPROTO: it has another layout.
