@@ -149,6 +149,17 @@ static __always_inline struct file *file_of(struct task_struct *t, __u64 fd)
 	return file;
 }
 
+/* A shell's "echo >&2" writes to file 1, which is file 2 then. Every table has room for both. */
+static __always_inline bool is_one_output(struct task_struct *t)
+{
+	struct files_struct *files = t->files;
+	struct file *pair[2] = {};
+
+	if (!files || bpf_probe_read_kernel(pair, sizeof(pair), &files->fdt->fd[1]) < 0)
+		return false;
+	return pair[0] == pair[1];
+}
+
 /* Those of a file from its own name up, over mount points. What is too long is cut at the root. */
 static __always_inline void write_file(struct life_call *c, struct task_struct *t, __u64 fd)
 {
@@ -276,8 +287,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	t = bpf_get_current_task_btf();
 	leader = t->group_leader;
 	if (result > 0) {
-		/* A shell's "echo >&2" writes to 1, which is 2 then. */
-		if (tag_of(leader) && (args[0] == 2 || file_of(t, 1) == file_of(t, 2))) {
+		if (tag_of(leader) && (args[0] == 2 || is_one_output(t))) {
 			calls = calls_of(leader);
 			if (calls)
 				keep_said(calls, args[1], result);
