@@ -183,19 +183,23 @@ static int find_trees(struct job_cgroup *c, struct err *err)
 
 /* ---- where ours is to be ---- */
 
-/* Whether a cgroup of v2 passes these controllers on to those below it. */
-static bool passes_on(int fd, unsigned wanted, bool may_ask)
+/*
+ * Whether a cgroup of v2 passes these controllers on to those below it. Only the root is asked to:
+ * another that has processes refuses memory, and takes cpu and pids in exchange for children that
+ * can have no processes.
+ */
+static bool passes_on(int fd, unsigned wanted)
 {
 	char text[FILE_TEXT_BYTES], request[32];
+	bool is_root = !read_text(fd, "cgroup.type", text);
 
 	if (!read_text(fd, "cgroup.subtree_control", text))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++) {
 		if (!(wanted & controllers[i].bit) || has_word(text, controllers[i].name))
 			continue;
-		/* The kernel refuses this where processes are in it, unless it is the root. */
 		snprintf(request, sizeof(request), "+%s", controllers[i].name);
-		if (!may_ask || write_text(fd, "cgroup.subtree_control", request) < 0)
+		if (!is_root || write_text(fd, "cgroup.subtree_control", request) < 0)
 			return false;
 	}
 	return true;
@@ -230,8 +234,8 @@ static void choose_parent(struct job_cgroup *c, struct tree *tree, unsigned want
 		if (fd < 0)
 			return;
 		if (strcmp(dir, tree->own) == 0) /* for what they count */
-			(void)passes_on(fd, CTL_MEMORY | CTL_PIDS | CTL_CPU, true);
-		if (passes_on(fd, wanted, strcmp(dir, tree->own) == 0)) {
+			(void)passes_on(fd, CTL_MEMORY | CTL_PIDS | CTL_CPU);
+		if (passes_on(fd, wanted)) {
 			strcpy(tree->parent, dir);
 			return;
 		}
