@@ -317,13 +317,14 @@ static void find_stragglers(const struct work *w)
  * Since when one rank departs from the others, by the method that finds who leaks: the seconds by
  * which its steps take longer than the median step of the same number add up to a series that grows
  * while it is slow, as memory does that leaks. With the sign -1 it grows while the rank is fast. A
- * rise counts from `least` seconds on. Ranks that all change are the workload's.
+ * rise counts from `least` seconds on, if it is twice that of any other rank: what all do is the
+ * workload's.
  */
 static int find_departure(struct work *w, int sign, double least, struct departure *ret)
 {
 	size_t n_ranks = w->a->n_ranks, n_steps = 0;
 	struct culprit_rank *ranks = arena_alloc(&w->arena, n_ranks * sizeof(*ranks));
-	double unit = CULPRIT_LEAST / least;
+	double unit = CULPRIT_LEAST / least, most = 0;
 	struct culprit_answer answer = { 0 };
 	int r;
 
@@ -360,7 +361,9 @@ static int find_departure(struct work *w, int sign, double least, struct departu
 	}
 	r = culprit_find(ranks, n_ranks, &w->arena, &answer);
 	*ret = (struct departure){ .why = answer.why };
-	if (r < 0 || answer.why != WHY_ALONE)
+	for (size_t i = 1; i < answer.n_rises; i++)
+		most = fmax(most, answer.rises[i].total);
+	if (r < 0 || verdict_of(answer.why) != VERDICT_NAMED || answer.rises[0].total < 2 * most)
 		return r;
 	ret->rise = answer.rises[0];
 	ret->rank = &w->a->ranks[ranks[ret->rise.record].rank];

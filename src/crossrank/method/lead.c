@@ -13,11 +13,11 @@
 /* Seconds by which two copies differ that begin together. More copies show theirs: these count as
  * PRIOR_COPIES of them. */
 #define JITTER 0.25
-#define PRIOR_COPIES 2.0
+#define PRIOR_COPIES 3.0
 #define OF_TWO 1.4	 /* times the error: two ranks show no spread */
 #define FIRST_SAMPLE 0.3 /* of an interval: a first sample is so much late */
 #define STARTS_SHARE 0.3 /* of a lead: starts that are closer together do not explain it */
-#define SPREAD_Z 1.645	 /* a clock counts if chance makes its spread in 5 % */
+#define SPREAD_Z 1.28	 /* a clock counts if chance makes its spread in 10 % */
 #define LATEST_SHARE 6	 /* one in so many of the latest followers is left out of a spread */
 
 #define MIN_SHRUNK 4 /* rises: fewer show no spread of the followers */
@@ -271,6 +271,7 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 			lead.first = first;
 			lead.probability = p * (1 - chance);
 			lead.seconds = s[1] - s[0];
+			lead.till_most = s[(n + 1) / 2] - s[0];
 			for (size_t i = 0; i < n; i++)
 				if (i != first && o[i] <= s[1])
 					lead.error_of_second = own[i];
@@ -293,9 +294,12 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 
 #define OF_X 0.4 /* of what comes and goes counts as kept */
 
-/* The largest change of any rank against its peers in a window of `width` cells of [s, to). */
+/*
+ * The largest change of any rank against its peers in a window of `width` cells of [s, to).
+ * ret_even: raised to twice the smaller half of one, which a block at once does not have.
+ */
 static double largest_change(struct grid *g, const size_t *members, size_t n, bool of_x, size_t s,
-			     size_t to, size_t width, double *away)
+			     size_t to, size_t width, double *away, double *ret_even)
 {
 	const double *values = of_x ? g->x : g->kept;
 	size_t n_cells = to - s;
@@ -315,9 +319,15 @@ static double largest_change(struct grid *g, const size_t *members, size_t n, bo
 	for (size_t k = 0; k < n; k++) {
 		const double *v = away + k * n_cells;
 
-		for (size_t i = width; i < n_cells; i++)
-			if (fabs(v[i] - v[i - width]) > most)
-				most = fabs(v[i] - v[i - width]);
+		for (size_t i = width; i < n_cells; i++) {
+			double late = v[i] - v[i - width / 2];
+			double early = v[i - width / 2] - v[i - width];
+
+			if (fabs(early + late) > most)
+				most = fabs(early + late);
+			if (early * late > 0)
+				*ret_even = fmax(*ret_even, 2 * fmin(fabs(early), fabs(late)));
+		}
 		for (size_t i = 0; n_cells <= width && i < n_cells; i++)
 			if (fabs(v[i] - v[0]) > most)
 				most = fabs(v[i] - v[0]);
@@ -326,14 +336,16 @@ static double largest_change(struct grid *g, const size_t *members, size_t n, bo
 }
 
 int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t s, size_t to,
-			size_t width, double *ret)
+			size_t width, double *ret, double *ret_even)
 {
 	CLEANUP(free_ptr) double *away = malloc((n * (to - s) + 1) * sizeof(*away));
+	double of_x, ignored = 0;
 
 	if (!away)
 		return -ENOMEM;
-	*ret = fmax(largest_change(g, members, n, false, s, to, width, away),
-		    OF_X * largest_change(g, members, n, true, s, to, width, away));
+	*ret_even = 0;
+	of_x = OF_X * largest_change(g, members, n, true, s, to, width, away, &ignored);
+	*ret = fmax(of_x, largest_change(g, members, n, false, s, to, width, away, ret_even));
 	return 0;
 }
 
@@ -346,24 +358,26 @@ double lead_beyond(double ratio, double windows, size_t n, double tail)
 }
 
 int lead_control(struct grid *g, const size_t *members, size_t n, size_t s,
-		 const struct culprit_rise *rise, double seconds, double tail, double *ret)
+		 const struct culprit_rise *rise, double seconds, bool is_followed, double *ret)
 {
 	size_t track = rise->record;
 	size_t onset = track_count_to(g->at, g->n_cells, rise->onset - rise->sd);
 	size_t width = (size_t)fmax(1, round(seconds / g->cell)), span, end, from, n_before;
 	CLEANUP(free_ptr) double *away = NULL;
-	double most, gain = 0, level, windows;
+	double least = LEAST_SCALE * g->tracks[track].scale, longer, ratio;
+	double most, most_even, gain = 0, half = 0, level, windows;
+	bool is_ramp = is_followed && !rise->is_step;
 	int r;
 
 	onset = onset > s + 1 ? onset : s + 1;
 	onset = onset < g->n_cells - 1 ? onset : g->n_cells - 1;
 	span = (onset - s) / 2;
 	span = span < 1 ? 1 : span > width ? width : span;
-	r = lead_largest_change(g, members, n, s, onset, span, &most);
+	r = lead_largest_change(g, members, n, s, onset, span, &most, &most_even);
 	away = malloc((onset - s + 1) * sizeof(*away));
 	if (r < 0 || !away)
 		return -ENOMEM;
-	most *= sqrt((double)width / (double)span);
+	longer = sqrt((double)width / (double)span);
 	windows = (double)(n * (onset - s > span ? onset - s - span : onset - s)) / (double)span;
 
 	/* What it gains on its peers in as long. */
@@ -382,9 +396,15 @@ int lead_control(struct grid *g, const size_t *members, size_t n, size_t s,
 		double x = grid_x(g, track, i) - grid_x(g, track, s);
 
 		gain = fmax(gain, x - middle_without(&m, x) - level);
+		if (i == (onset + end) / 2)
+			half = x - middle_without(&m, x) - level;
 	}
 	gain = fmin(gain, rise->gain);
-	*ret = lead_beyond(gain / fmax(most, LEAST_SCALE * g->tracks[track].scale), windows, n,
-			   tail);
+	ratio = gain / fmax(longer * most, least);
+	/* Blocks that ranks take at once are no measure of a ramp that the others follow. */
+	if (is_ramp && span > 1)
+		ratio = fmax(ratio, fmin(gain, 2 * fmin(half, gain - half)) /
+					    fmax(longer * most_even, least));
+	*ret = lead_beyond(ratio, windows, n, is_ramp ? LEAD_TAIL_RAMP : LEAD_TAIL);
 	return 0;
 }

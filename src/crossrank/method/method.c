@@ -33,6 +33,11 @@
 #define REST_SECONDS 4.0     /* and so long */
 #define SMALL_LEAD 1.5	     /* s: so small a lead is denied whatever P is */
 #define Z95 1.645
+#define ASCENT_SECONDS 2.0 /* the pace of a way up is measured in so long */
+#define MAX_MISFIT 0.06	   /* of the gain: samples are no farther from a line */
+#define SLOPES 0.05	   /* of it: copies differ by so much in their slopes elsewhere */
+#define LEAST_SLOPES 0.02
+#define LEAST_LINE 0.3	   /* of the error of a line: that of one with the common slope */
 #define MIN_AGE 3.0	   /* intervals: a younger rise at the end of a record may be a spike */
 #define CONTROL_CELLS 6	   /* before a rise are a control group */
 #define MAX_REPEATS 4	   /* samples of one reading */
@@ -108,7 +113,8 @@ static void gains_of_others(const struct grid *g, const struct middle *middles, 
 static size_t find_ascent(const struct grid *g, const struct middle *middles, const size_t *members,
 			  size_t n, size_t s, size_t e, double *mib)
 {
-	size_t cells = e - s, half = cells / 2 > 2 ? cells / 2 : 2;
+	size_t cells = e - s, step = (size_t)fmax(1, ceil(ASCENT_SECONDS / g->cell));
+	size_t half = cells / 2 > step + 1 ? cells / 2 : step + 1;
 
 	for (size_t k = 0; k < n; k++) {
 		double scale = g->tracks[members[k]].scale, pace;
@@ -116,7 +122,8 @@ static size_t find_ascent(const struct grid *g, const struct middle *middles, co
 
 		gains_of_others(g, middles, members[k], s, cells, mib);
 		pace = 2 * mib[cells - 1] / (double)cells;
-		while (to > half && mib[to - 1] - mib[to - 2] > fmax(0.1 * scale, pace))
+		while (to > half &&
+		       mib[to - 1] - mib[to - 1 - step] > fmax(0.1 * scale, (double)step * pace))
 			to--;
 		g->scratch[k] = (double)to;
 	}
@@ -474,7 +481,7 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	const struct track *track = &w->g->tracks[rise->record];
 	double seconds = fmin(rise->gain / rise->rate, 0.5 * (w->g->at[e - 1] - w->g->at[s]));
 	int r = lead_control(w->g, members, n, control_from(w, s, rise), rise,
-			     fmax(seconds, 3 * track->interval), LEAD_TAIL, &ev->probability);
+			     fmax(seconds, 3 * track->interval), false, &ev->probability);
 
 	if (r < 0)
 		return r;
@@ -587,9 +594,9 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		double p;
 
 		r = lead_control(g, members, n, control_from(w, s, first), first,
-				 fmax(lead.seconds, 2 * earliest->interval) + first->sd +
+				 fmax(lead.till_most, 2 * earliest->interval) + first->sd +
 					 lead.error_of_second,
-				 first->is_step ? LEAD_TAIL : LEAD_TAIL_RAMP, &p);
+				 true, &p);
 		if (r < 0)
 			return r;
 		ev->probability = fmin(ev->probability, p);
@@ -660,6 +667,49 @@ static int sharpen(struct work *w, const size_t *members, size_t n, size_t s, si
 	return 0;
 }
 
+/*
+ * Ranks that are copies rise at about one slope: of how much their slopes differ, that of each is
+ * known better than from its own line, and with it where the line begins. If each goes on as a line
+ * these onsets count, and what a rank took at once is part of its line.
+ */
+static void pool_lines(const struct grid *g, struct event *ev)
+{
+	double slope = 0, error = 0, squares, n = (double)ev->n_rises;
+	size_t n_off = 0;
+
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		const struct culprit_line *line = &ev->rises[i].line;
+
+		if (isnan(line->sd))
+			return;
+		n_off += line->misfit > MAX_MISFIT;
+		slope += line->slope / n;
+		error += line->slope_square / n;
+	}
+	if (ev->n_rises < 2 || 2 * n_off > ev->n_rises)
+		return;
+	squares = 2 * (pow(SLOPES * slope, 2) + error);
+	for (size_t i = 0; i < ev->n_rises; i++)
+		squares += pow(ev->rises[i].line.slope - slope, 2);
+	squares = fmax(squares / (n + 1) - error, pow(LEAST_SLOPES * slope, 2));
+	if (squares > pow(SAME_SCALE * slope, 2))
+		return;
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		struct culprit_rise *rise = &ev->rises[i];
+		const struct track *track = &g->tracks[rise->record];
+		const struct culprit_line *line = &rise->line;
+		double part = line->product / (line->slope_square + squares);
+		double left = line->sd * line->sd - part * line->product;
+
+		rise->onset = line->onset + part * (slope - line->slope);
+		rise->sd = fmax(sqrt(fmax(left, 0)), LEAST_LINE * line->sd);
+		rise->grain = GRAIN * track->interval;
+		rise->is_step = false;
+		rise->gain = rise->total;
+		rise->till = track->t[track->n - 1];
+	}
+}
+
 /* Who rose behind span [s, e), up to `stop`, and did one of them lead? Appends an event. -ENOMEM.
  */
 static int judge(struct work *w, size_t s, size_t e, double stop)
@@ -678,6 +728,7 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 		return r;
 	drop_minor(w, stop, &ev);
 	drop_young(g, &ev);
+	pool_lines(g, &ev);
 	qsort(ev.rises, ev.n_rises, sizeof(*ev.rises), compare_onsets);
 	if (ev.n_rises == 0) {
 		ev.why = WHY_NO_RISE;
@@ -842,7 +893,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 	struct culprit_rise *rise;
 	struct span span;
 	struct common common;
-	double most, gain, total_common, width, windows, from;
+	double most, even, gain, total_common, width, windows, from;
 	int r = but == SIZE_MAX ? 0 : find_others_span(w, but, &span);
 
 	if (r <= 0)
@@ -912,7 +963,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 		width = fmin(fmax(gain / rise->rate / g->cell, 3),
 			     (double)(span.to - span.from) / 2);
 	}
-	r = lead_largest_change(g, members, n, span.from, span.to, (size_t)width, &most);
+	r = lead_largest_change(g, members, n, span.from, span.to, (size_t)width, &most, &even);
 	if (r < 0)
 		return r;
 	most = fmax(2 * most, fmax(g->tracks[but].scale, (n < 2 ? 1 : SAME_SCALE) * total_common));

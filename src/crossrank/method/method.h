@@ -15,7 +15,7 @@
 
 #include "base/arena.h"
 
-#define CULPRIT_NAMED 0.95 /* a rank is named from this P on; `stated` has what is printed */
+#define CULPRIT_NAMED 0.93 /* a rank is named from this P on; `stated` has what is printed */
 
 #define CULPRIT_LEAST 16.0 /* MiB: allocators take blocks of 2 to 20 MiB; less is no rise */
 
@@ -65,6 +65,14 @@ static inline enum verdict verdict_of(enum why why)
 				   : VERDICT_NONE;
 }
 
+/* A line through all of a rise that goes on to the end at about one pace; sd is NaN for others. */
+struct culprit_line {
+	double onset, sd;	    /* where it leaves the level before it */
+	double slope, slope_square; /* MiB/s, and the variance of its error */
+	double product;		    /* covariance of both errors */
+	double misfit;		    /* of the samples: a share of the gain */
+};
+
 /* The main lasting rise of a rank; times are seconds after the origin. */
 struct culprit_rise {
 	size_t record;		/* number in the input */
@@ -80,8 +88,9 @@ struct culprit_rise {
 	double given_back;  /* when; NaN: it stays */
 	double probability; /* of being the culprit; NaN: unknown */
 	double since;	    /* it was looked for from here on */
-	bool is_step;	    /* between two samples */
-	bool is_censored;   /* it rose already when its record began */
+	struct culprit_line line;
+	bool is_step;	  /* between two samples */
+	bool is_censored; /* it rose already when its record began */
 };
 
 struct culprit_answer {

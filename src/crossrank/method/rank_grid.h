@@ -97,6 +97,7 @@ struct lead {
 	size_t first;	    /* number of the rise */
 	double probability; /* that it began first, and that its lead is more than their spread */
 	double seconds;	    /* before the next one */
+	double till_most;   /* seconds until half of the others rise, too */
 	double error_of_second; /* the sd of the next one's onset */
 	double range;		/* from the first to the last, by the clock that has them closest */
 	bool is_since_start;	/* counted from the start of each rank, the others are closest */
@@ -115,14 +116,18 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 
 /*
  * The probability that a rise is more than ranks wander from their peers, by the windows of span
- * [s, ..) before its onset that are as long as `seconds`. -ENOMEM.
+ * [s, ..) before its onset that are as long as `seconds`. is_followed: others rise after it.
+ * -ENOMEM.
  */
 int lead_control(struct grid *g, const size_t *members, size_t n, size_t s,
-		 const struct culprit_rise *rise, double seconds, double tail, double *ret);
+		 const struct culprit_rise *rise, double seconds, bool is_followed, double *ret);
 
-/* The largest change of a member against the others within `width` cells of [s, to). -ENOMEM. */
+/*
+ * The largest change of a member against the others within `width` cells of [s, to); ret_even:
+ * twice the smaller half of one, at most. -ENOMEM.
+ */
 int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t s, size_t to,
-			size_t width, double *ret);
+			size_t width, double *ret, double *ret_even);
 
 /*
  * The probability that a gain is no wandering: it is `ratio` times the largest change in the

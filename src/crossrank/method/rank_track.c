@@ -194,12 +194,14 @@ int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, 
 #define SLOWS_DOWN 0.25	 /* of its pace: the way up is over */
 #define STEP_SHARE 0.5	 /* of the way up in one interval: a step */
 #define STEP_FOOT 0.1	 /* of a step in the interval before it: the step began there */
-#define GRAIN 0.2	 /* of an interval: stairs too short to be seen move an onset by that */
 #define MAX_RHO 0.7	 /* of a residual in the next one */
 #define FEW_RHO 0.5	 /* where there are too few to measure it */
 #define PER_INTERVAL 4	 /* onsets that are tried in each interval */
 #define TOOTH_ERROR 0.25 /* of a tooth: a leak below it shows so much early or late */
-#define MAX_RAMP 512	 /* samples of a ramp: more tell nothing new of its beginning */
+#define MAX_RAMP 512	 /* samples of a ramp: more show nothing new of its beginning */
+#define MAX_LINE 2048	 /* samples of a line */
+#define MIN_LINE 8
+#define ONE_PACE 0.5	 /* of the pace in the faster half of a line: the other half has so much */
 #define TOUCH 0.1	 /* of a scale above the kept memory: no tooth */
 #define SPIKE_SCALES 2.0 /* above the kept memory: less is scatter above its minimum */
 #define MIN_GROUND 6	 /* samples before a ramp show how it scatters */
@@ -213,12 +215,14 @@ int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, 
 
 struct hinge {
 	double onset, sd, slope;
+	double slope_square, product; /* variance of the slope, covariance with the onset */
+	double scatter;		      /* root mean square of the residuals */
 };
 
 /*
  * Least squares of a constant, then a line, for PER_INTERVAL onsets in each interval. The posterior
  * of the onset is exp(-SSE / 2 s^2) with s from the residuals, wider where they follow each other.
- * False: nothing goes up. work has room for 5 (n + 1) values.
+ * False: nothing goes up. work has room for 4 (n + 1) values.
  */
 static bool fit_hinge(const double *t, const double *y, size_t n, double sigma, double *work,
 		      struct hinge *ret)
@@ -227,7 +231,7 @@ static bool fit_hinge(const double *t, const double *y, size_t n, double sigma, 
 	double *behind_ty = work + 3 * (n + 1);
 	double sum_y = 0, sum_yy = 0, best = INFINITY, best_at = 0, best_level = 0, best_slope = 0;
 	double products = 0, squares = 0, rho, variance = 1, weights = 0, mean = 0, square = 0;
-	double count = (double)n;
+	double count = (double)n, slopes = 0, slope_squares = 0, slope_products = 0;
 
 	if (n < 4)
 		return false;
@@ -291,14 +295,22 @@ static bool fit_hinge(const double *t, const double *y, size_t n, double sigma, 
 					weights += weight;
 					mean += weight * at;
 					square += weight * at * at;
+					slopes += weight * slope;
+					slope_squares +=
+						weight * (slope * slope + variance * count / det);
+					slope_products += weight * slope * at;
 				}
 			}
 		}
 	}
 	mean /= weights;
+	slopes /= weights;
 	ret->onset = t[0] + mean;
 	ret->sd = sqrt(fmax(square / weights - mean * mean, 0));
-	ret->slope = best_slope;
+	ret->slope = slopes;
+	ret->slope_square = fmax(slope_squares / weights - slopes * slopes, 0);
+	ret->product = slope_products / weights - slopes * mean;
+	ret->scatter = sqrt(fmax(best, 0) / count);
 	return true;
 }
 
@@ -319,7 +331,8 @@ static double common_at(const struct common *c, double t)
 struct part {
 	const struct track *track;
 	const double *t;
-	double *x, *kept, *work;
+	double *x, *raw; /* spikes are cut off the first */
+	double *kept, *work;
 	size_t n;
 	bool is_sharp;
 };
@@ -461,8 +474,9 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, size_t e
 		}
 	}
 	if (!isfinite(best.sd))
-		best = (struct hinge){ (p->t[low] + p->t[over]) / 2, (p->t[over] - p->t[low]) / 2,
-				       INFINITY };
+		best = (struct hinge){ .onset = (p->t[low] + p->t[over]) / 2,
+				       .sd = (p->t[over] - p->t[low]) / 2,
+				       .slope = INFINITY };
 	ret->onset = best.onset;
 	ret->sd = best.sd;
 	ret->grain = GRAIN * track->interval;
@@ -472,15 +486,51 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, size_t e
 	return n > 0 ? n - 1 : 0;
 }
 
+/*
+ * The line of a rise that goes on from sample `low` to the end, at about one pace in both halves:
+ * through the kept memory, but for samples in a spike, which show only what is held behind it.
+ */
+static void fit_line(const struct part *p, size_t low, struct culprit_line *ret)
+{
+	size_t last = p->n - 1, from = low + low > p->n + 8 ? low + low - p->n - 8 : 0, n = 0;
+	size_t half = track_count_to(p->t, p->n, (p->t[low] + p->t[last]) / 2) - 1;
+	double before = (p->kept[half] - p->kept[low]) / fmax(p->t[half] - p->t[low], 1e-9);
+	double behind = (p->kept[last] - p->kept[half]) / fmax(p->t[last] - p->t[half], 1e-9);
+	double slow = fmin(before, behind), gain = p->kept[last] - p->kept[low];
+	double *t = p->work + 4 * (p->n + 1), *y = t + p->n;
+	struct hinge hinge;
+
+	*ret = (struct culprit_line){ .sd = NAN };
+	if (p->n <= low + MIN_LINE || slow < ONE_PACE * fmax(before, behind))
+		return;
+	for (size_t i = low; i < last; i++)
+		if (p->kept[i + 1] - p->kept[i] - slow * (p->t[i + 1] - p->t[i]) >
+		    STEP_SHARE * gain)
+			return;
+	for (size_t i = from; i < p->n && n < MAX_LINE; i++) {
+		if (p->raw[i] > p->kept[i] + p->track->scale)
+			continue;
+		t[n] = p->t[i];
+		y[n++] = p->kept[i];
+	}
+	if (!fit_hinge(t, y, n, p->track->sigma / 2, p->work, &hinge))
+		return;
+	*ret = (struct culprit_line){ .onset = hinge.onset,
+				      .sd = hypot(hinge.sd, GRAIN * p->track->interval),
+				      .slope = hinge.slope,
+				      .slope_square = hinge.slope_square,
+				      .product = hinge.product,
+				      .misfit = hinge.scatter / gain };
+}
+
 /* A spike at the onset, or one that ends or begins near it, hides when it was. */
-static void blur_by_spikes(const struct part *p, const double *x, size_t low, double rate,
-			   struct culprit_rise *ret)
+static void blur_by_spikes(const struct part *p, size_t low, double rate, struct culprit_rise *ret)
 {
 	const struct track *track = p->track;
 	double longest = 0;
 	size_t i = low + 1;
 
-	while (i + 1 < p->n && x[i] > p->kept[i] + SPIKE_SCALES * track->scale)
+	while (i + 1 < p->n && p->raw[i] > p->kept[i] + SPIKE_SCALES * track->scale)
 		i++;
 	if (i > low + 1) {
 		double half = (p->t[i] - p->t[low + 1]) / 2;
@@ -498,7 +548,7 @@ static void blur_by_spikes(const struct part *p, const double *x, size_t low, do
 	ret->sd = hypot(ret->sd, longest / 2);
 }
 
-static int find(struct part *p, double *raw, struct culprit_rise *ret)
+static int find(struct part *p, struct culprit_rise *ret)
 {
 	const struct track *track = p->track;
 	struct culprit_rise rise = {
@@ -531,10 +581,11 @@ static int find(struct part *p, double *raw, struct culprit_rise *ret)
 	} else {
 		low = place_ramp(p, low, over, end, least, &rise);
 	}
+	fit_line(p, low, &rise.line);
 	span = p->t[end] - p->t[low < end ? low : end - 1];
 	rise.rate = rise.gain / fmax(span, 1e-9);
 	if (low + 1 < p->n)
-		blur_by_spikes(p, raw, low, rise.rate, &rise);
+		blur_by_spikes(p, low, rise.rate, &rise);
 	rise.sd = hypot(rise.sd, STAMP_ERROR * track->in->stamp);
 	rise.till = p->t[end];
 	rise.sd = fmin(hypot(rise.sd, rise.grain), fmax(span, 2 * track->interval)) + 1e-6;
@@ -571,15 +622,16 @@ int rise_find(const struct track *track, double from, double stop, const struct 
 		return 0;
 	p.t = track->t + first;
 	p.n = end - first;
-	room = malloc((7 * p.n + 5) * sizeof(*room));
+	room = malloc((9 * p.n + 4) * sizeof(*room));
 	if (!room)
 		return -ENOMEM;
 	p.x = room;
 	p.kept = room + p.n;
+	p.raw = room + 2 * p.n;
 	p.work = room + 3 * p.n;
 	for (size_t i = 0; i < p.n; i++)
-		p.x[i] = room[2 * p.n + i] = track->x[first + i] - common_at(common, p.t[i]);
+		p.x[i] = p.raw[i] = track->x[first + i] - common_at(common, p.t[i]);
 	track_keep(p.x, p.n, p.kept);
 	ret->since = from;
-	return find(&p, room + 2 * p.n, ret);
+	return find(&p, ret);
 }

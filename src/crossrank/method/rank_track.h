@@ -52,6 +52,7 @@ size_t track_count_to(const double *v, size_t n, double value);
  * Inside of method/.
  */
 
+#define GRAIN 0.2      /* of an interval: stairs too short to be seen move an onset by that */
 #define RISE_MINOR 0.1 /* of the largest gain: smaller ones are not the fault */
 
 /* The movement that a rank shares with its peers: known in cells, then a line. */
