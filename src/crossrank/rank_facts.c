@@ -224,7 +224,7 @@ struct work {
 	struct facts *f;
 	struct step_list *lists; /* one for each rank */
 	double *column;		 /* room for a value of each */
-	double cell_seconds;	 /* of CPU time */
+	double cell_seconds;	 /* of CPU or GPU time */
 	int64_t origin_ns;
 	struct arena arena;
 };
@@ -408,14 +408,15 @@ static int find_steps(struct work *w)
 	return find_departure(w, 1, w->f->step_seconds, &w->f->slow);
 }
 
-/* ---- CPU time ---- */
+/* ---- CPU and GPU time ---- */
 
 #define MAX_CELLS 2048
-#define MIN_CORES 0.1	/* ranks that use less are idle */
+#define MIN_RATE 0.1	/* of a core or GPU: ranks that use less are idle */
 #define APART_SHARE 0.2 /* of the larger rate: less apart is no departure */
+#define WANDER_SIGMAS 3.0
 
-/* The CPU seconds of a rank until ns, between two samples; NaN where its counter falls. */
-static double cpu_at(const struct rank_moments *all, int64_t rank, int64_t ns)
+/* The seconds that a rank used until ns, between two samples; NaN where its counter falls. */
+static double used_at(const struct rank_moments *all, int64_t rank, int64_t ns)
 {
 	const struct rank_moment *m = telemetry_find_moment(all, rank, ns);
 	double share;
@@ -426,8 +427,9 @@ static double cpu_at(const struct rank_moments *all, int64_t rank, int64_t ns)
 	return ((double)m->amount + share * (double)(m[1].amount - m->amount)) / 1e9;
 }
 
-/* The CPU seconds in cells of equal width stand for those of steps. */
-static int list_cpu(struct work *w, size_t n_cells, int64_t width_ns)
+/* The seconds used in cells of equal width stand for those of steps. */
+static int list_use(struct work *w, const struct rank_moments *all, size_t n_cells,
+		    int64_t width_ns)
 {
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
 		double *seconds = arena_alloc(&w->arena, (2 * n_cells + 1) * sizeof(*seconds));
@@ -438,7 +440,7 @@ static int list_cpu(struct work *w, size_t n_cells, int64_t width_ns)
 		w->lists[i] = (struct step_list){ seconds, seconds + n_cells, n_cells };
 		for (size_t k = 0; k < n_cells; k++) {
 			int64_t ns = w->origin_ns + (int64_t)k * width_ns;
-			double now = cpu_at(&w->a->telemetry->cpu, w->a->ranks[i].rank, ns);
+			double now = used_at(all, w->a->ranks[i].rank, ns);
 			double end = (double)(ns - w->origin_ns) / 1e9;
 
 			seconds[k] = now - before;
@@ -449,8 +451,8 @@ static int list_cpu(struct work *w, size_t n_cells, int64_t width_ns)
 	return 0;
 }
 
-/* CPU seconds per second from a time on: the median of the ranks but for one, or of this one. */
-static double measure_cores(const struct work *w, double from, const struct rank *rank, bool is_own)
+/* Seconds used per second from a time on: the median of the ranks but for one, or of this one. */
+static double measure_rate(const struct work *w, double from, const struct rank *rank, bool is_own)
 {
 	size_t n_ranks = 0;
 
@@ -470,37 +472,71 @@ static double measure_cores(const struct work *w, double from, const struct rank
 	return noise_median(w->column, n_ranks);
 }
 
+/*
+ * How far sums wander from each other by chance in all cells: the scatter of a rank's cells about
+ * the median of their columns, that of the middle rank, times the root of how many there are.
+ * -ENOMEM.
+ */
+static int measure_wander(struct work *w, size_t n_cells, double *ret)
+{
+	size_t n_ranks = w->a->n_ranks, n_known = 0;
+	double *middles = arena_alloc(&w->arena, n_cells * sizeof(*middles));
+	double *away = arena_alloc(&w->arena, n_cells * sizeof(*away));
+	double *scatters = arena_alloc(&w->arena, n_ranks * sizeof(*scatters));
+
+	if (!middles || !away || !scatters)
+		return -ENOMEM;
+	for (size_t k = 0; k < n_cells; k++)
+		middles[k] = noise_median(w->column, fill_column(w, k));
+	for (size_t i = 0; i < n_ranks; i++) {
+		const struct step_list *list = &w->lists[i];
+		size_t n = 0;
+
+		for (size_t k = 0; k < n_cells; k++)
+			if (!isnan(list->ends[k]))
+				away[n++] = fabs(list->seconds[k] - middles[k]);
+		if (n > 0)
+			scatters[n_known++] = SIGMA_PER_MAD * noise_median(away, n);
+	}
+	*ret = n_known > 0 ? noise_median(scatters, n_known) * sqrt((double)n_cells) : 0;
+	return 0;
+}
+
 /* Who uses less than the others, or more: where ranks wait for one, that one keeps its rate. */
-static int find_cpu(struct work *w)
+static int find_use(struct work *w, const struct rank_moments *all, struct use *ret)
 {
 	int64_t length_ns = w->f->last_ns - w->origin_ns, width_ns = w->a->median_interval_ns;
-	struct departure less, more, *cpu = &w->f->cpu;
-	double least, own, peers;
+	struct departure less, more, *found = &ret->departure;
+	double least, wander;
+	size_t n_cells;
 
-	cpu->why = WHY_NO_SAMPLES;
-	if (w->a->telemetry->cpu.n == 0 || width_ns <= 0 || mixed_find(w->a))
+	found->why = WHY_NO_SAMPLES;
+	if (all->n == 0 || width_ns <= 0 || mixed_find(w->a))
 		return 0;
 	width_ns = length_ns / width_ns > MAX_CELLS ? length_ns / MAX_CELLS : width_ns;
 	w->cell_seconds = (double)width_ns / 1e9;
-	if (list_cpu(w, (size_t)(length_ns / width_ns) + 1, width_ns) < 0)
+	n_cells = (size_t)(length_ns / width_ns) + 1;
+	if (list_use(w, all, n_cells, width_ns) < 0 || measure_wander(w, n_cells, &wander) < 0)
 		return -ENOMEM;
 	/* A rise counts from a second of a rank's time on, or one cell. */
-	least = fmax(measure_cores(w, 0, NULL, false), MIN_CORES) * fmax(w->cell_seconds, 1);
+	least = fmax(measure_rate(w, 0, NULL, false), MIN_RATE) * fmax(w->cell_seconds, 1);
+	least = fmax(least, WANDER_SIGMAS * wander);
 	if (find_departure(w, -1, least, &less) < 0 || find_departure(w, 1, least, &more) < 0)
 		return -ENOMEM;
 	if (!less.rank == !more.rank) {
-		cpu->why = less.rank || verdict_of(less.why) == VERDICT_CANNOT_TELL ? WHY_UNRELATED
-										    : more.why;
+		found->why = less.rank || verdict_of(less.why) == VERDICT_CANNOT_TELL
+				     ? WHY_UNRELATED
+				     : more.why;
 		return 0;
 	}
-	*cpu = less.rank ? less : more;
-	w->f->cores = own = measure_cores(w, cpu->rise.best, cpu->rank, true);
-	w->f->peers_cores = peers = measure_cores(w, cpu->rise.best, cpu->rank, false);
-	if (cpu->rise.is_censored) /* may be by design */
-		*cpu = (struct departure){ .why = WHY_UNSEEN };
-	else if (cpu->rise.late_rate * cpu->seconds <
-		 APART_SHARE * fmax(own, peers) * cpu->rise.total)
-		*cpu = (struct departure){ .why = WHY_NO_RISE };
+	*found = less.rank ? less : more;
+	ret->rate = measure_rate(w, found->rise.best, found->rank, true);
+	ret->peers_rate = measure_rate(w, found->rise.best, found->rank, false);
+	if (found->rise.is_censored) /* may be by design */
+		*found = (struct departure){ .why = WHY_UNSEEN };
+	else if (found->rise.late_rate * found->seconds <
+		 APART_SHARE * fmax(ret->rate, ret->peers_rate) * found->rise.total)
+		*found = (struct departure){ .why = WHY_NO_RISE };
 	return 0;
 }
 
@@ -531,8 +567,8 @@ int facts_make(struct rank_analysis *a)
 	work.origin_ns = f->first_ns;
 	if (r == 0)
 		r = find_steps(&work);
-	if (r == 0)
-		r = find_cpu(&work);
+	for (size_t i = 0; r == 0 && i < N_USES; i++)
+		r = find_use(&work, &a->telemetry->uses[i], &f->uses[i]);
 	arena_release(&work.arena);
 	return r;
 }
@@ -627,32 +663,45 @@ static void write_departure(struct json *j, const struct departure *d)
 	json_end_array(j);
 }
 
-static void write_cpu(struct json *j, const struct facts *f)
+/* The names of a use in JSON, and of its unit in a sentence. */
+static const struct {
+	const char *key, *rate_key, *peers_key;
+	const char *name, *unit, *why_less;
+} uses[N_USES] = {
+	[USE_CPU] = { "cpu", "cores", "peers_cores", "CPU", "a core",
+		      "It waits, or gets no core." },
+	[USE_GPU] = { "gpu", "gpus", "peers_gpus", "GPU", "a GPU",
+		      "It waits, or has nothing to compute." },
+};
+
+static void write_use(struct json *j, const struct use *use, enum use_kind kind)
 {
-	json_key_object(j, "cpu");
-	json_key_string(j, "verdict", finding_verdict_name(verdict_of(f->cpu.why)));
-	if (f->cpu.rank) {
-		write_departure(j, &f->cpu);
-		json_key_string(j, "direction", f->cores > f->peers_cores ? "more" : "less");
-		json_key_f64(j, "cores", f->cores);
-		json_key_f64(j, "peers_cores", f->peers_cores);
+	json_key_object(j, uses[kind].key);
+	json_key_string(j, "verdict", finding_verdict_name(verdict_of(use->departure.why)));
+	if (use->departure.rank) {
+		write_departure(j, &use->departure);
+		json_key_string(j, "direction", use->rate > use->peers_rate ? "more" : "less");
+		json_key_f64(j, uses[kind].rate_key, use->rate);
+		json_key_f64(j, uses[kind].peers_key, use->peers_rate);
 	}
 	json_end_object(j);
 }
 
-void facts_add_cpu(struct buf *out, const struct facts *f)
+void facts_add_use(struct buf *out, const struct facts *f, enum use_kind kind)
 {
+	const struct use *use = &f->uses[kind];
+	const struct departure *d = &use->departure;
 	char since[40];
 
-	if (!f->cpu.rank)
+	if (!d->rank)
 		return;
-	clock_format_local((uint64_t)f->cpu.since_ns, since, sizeof(since));
-	buf_printf(out, "CPU rank %lld: %.2f of a core since %s (± %.1f s), its peers %.2f. %s",
-		   (long long)f->cpu.rank->rank, f->cores, since,
-		   (f->cpu.rise.high - f->cpu.rise.low) / 2, f->peers_cores,
-		   f->cores > f->peers_cores
+	clock_format_local((uint64_t)d->since_ns, since, sizeof(since));
+	buf_printf(out, "%s rank %lld: %.2f of %s since %s (± %.1f s), its peers %.2f. %s",
+		   uses[kind].name, (long long)d->rank->rank, use->rate, uses[kind].unit, since,
+		   (d->rise.high - d->rise.low) / 2, use->peers_rate,
+		   use->rate > use->peers_rate
 			   ? "Where ranks wait for each other, they may wait for this one."
-			   : "It waits, or gets no core.");
+			   : uses[kind].why_less);
 }
 
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f)
@@ -684,8 +733,10 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 		json_key_null(j, "slow");
 	}
 	json_end_object(j);
-	if (a->telemetry->cpu.n > 0)
-		write_cpu(j, f);
-	else
-		json_key_null(j, "cpu");
+	for (size_t i = 0; i < N_USES; i++) {
+		if (a->telemetry->uses[i].n > 0)
+			write_use(j, &f->uses[i], (enum use_kind)i);
+		else
+			json_key_null(j, uses[i].key);
+	}
 }

@@ -44,10 +44,16 @@ struct rank_facts {
 /* The one rank that departs from its peers, by the method that finds who leaks. */
 struct departure {
 	enum why why;
-	const struct rank *rank; /* NULL unless why is WHY_ALONE; then the rest is valid */
+	const struct rank *rank; /* NULL: none does, and the rest is not valid */
 	struct culprit_rise rise;
 	int64_t since_ns, low_ns, high_ns; /* with the middle nine tenths */
 	double seconds;			   /* that it is apart in all since then */
+};
+
+/* The time of CPUs or GPUs that a rank uses departs from that of its peers. */
+struct use {
+	struct departure departure;
+	double rate, peers_rate; /* seconds per second since then, and the others' median */
 };
 
 struct facts {
@@ -57,8 +63,7 @@ struct facts {
 	int64_t peak_bytes, peak_ns; /* the largest sum over ranks at one moment */
 	double step_seconds;	     /* the median over ranks; NaN: none */
 	struct departure slow;	     /* its steps take longer than the median ones */
-	struct departure cpu;	     /* its CPU rate departs from that of the others */
-	double cores, peers_cores;   /* CPU seconds per second since then, and the others' median */
+	struct use uses[N_USES];
 };
 
 /* Fills a->facts. -ENOMEM. */
@@ -67,8 +72,8 @@ int facts_make(struct rank_analysis *a);
 /* What a gap looks like, each with its number, with ", " between them; "" for none. */
 void facts_add_gap_kinds(struct buf *out, const struct rank_facts *f);
 
-/* Whose CPU rate departs, in two sentences; nothing where none does. */
-void facts_add_cpu(struct buf *out, const struct facts *f);
+/* Whose CPU or GPU rate departs, in two sentences; nothing where none does. */
+void facts_add_use(struct buf *out, const struct facts *f, enum use_kind kind);
 
-/* The members "ranks", "memory", "steps" and "cpu" of an object. */
+/* The members "ranks", "memory", "steps", "cpu" and "gpu" of an object. */
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f);

@@ -455,6 +455,7 @@ struct rank_finding {
 	const char *reason;	 /* one sentence, or two */
 	const char *remedy;	 /* what would settle it; "" */
 	const char *cpu;	 /* whose CPU rate departs from the others'; "": none does */
+	const char *gpu;	 /* whose GPU rate does */
 };
 
 /* A measurement whose rung is how far apart drivers were asked: "1.00 s to 5.02 s apart". */

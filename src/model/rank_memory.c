@@ -13,6 +13,7 @@ struct rank_member {
 	pid_t ppid;
 	int rank, sheet_num;
 	uint64_t rss_bytes, anon_bytes, file_bytes, shmem_bytes, hwm_bytes, gpu_bytes, cpu_ns;
+	double gpu_percent;
 	uint64_t command; /* its hash; 0: it has none */
 	size_t fork;	  /* its number among the forks */
 };
@@ -58,6 +59,7 @@ int rank_memory_add(struct rank_memory *m, const struct proc_sample *p)
 		.shmem_bytes = part_of(p, p->rss_shmem_bytes),
 		.hwm_bytes = p->hwm_bytes,
 		.gpu_bytes = p->gpu_memory_bytes,
+		.gpu_percent = p->gpu_percent,
 		.cpu_ns = u64_add(p->cpu_ns, u64_add(p->child_user_ns, p->child_system_ns)),
 		.command = p->command ? hash_bytes(HASH_INIT, p->command, strlen(p->command)) : 0,
 	};
@@ -195,6 +197,7 @@ static int sum_rank(struct rank_memory *m, struct rank_member *members, size_t n
 		sum.bytes = u64_add(sum.bytes, members[i].rss_bytes);
 		sum.gpu_bytes = u64_add(sum.gpu_bytes, members[i].gpu_bytes);
 		sum.cpu_ns = u64_add(sum.cpu_ns, members[i].cpu_ns);
+		sum.gpu_percent += members[i].gpu_percent; /* NaN stays */
 		sum.uses_gpu |= u64_known(members[i].gpu_bytes) && members[i].gpu_bytes > 0;
 	}
 	*ret = sum;

@@ -23,7 +23,8 @@
 struct rank_holding {
 	int rank, sheet_num;
 	uint64_t bytes, gpu_bytes;
-	uint64_t cpu_ns; /* CPU time of its processes so far, and of children they waited for */
+	uint64_t cpu_ns;    /* CPU time of its processes so far, and of children they waited for */
+	double gpu_percent; /* GPU time since the tick before, on all its GPUs; 100 is one GPU */
 	bool uses_gpu;
 };
 

@@ -217,6 +217,7 @@ struct rank_point {
 	int rank, sheet_num;
 	uint64_t bytes, gpu_bytes; /* in memory; unknown if that of one of its processes is */
 	uint64_t cpu_ns;	   /* of its processes so far; falls where one leaves */
+	double gpu_percent;	   /* of one GPU, since the tick before; NaN: unknown */
 	bool uses_gpu;
 };
 

@@ -232,14 +232,22 @@ static int emit_samples(const struct emitter *e, const struct recorded_rank *ran
 	const struct rank_point *points = e->r->points + rank->first;
 	struct telemetry_event ev;
 	int64_t before = 0;
+	double gpu_ns = 0;
 	int result;
 
 	init_event(e, rank, "sample", &ev);
 	result = set_metadata(e, SHARED_ONCE, NULL, &ev);
 	for (size_t i = 0; result == 0 && i < rank->n; i++) {
 		int64_t bytes = bytes_of(e->r, &points[i]);
+		double since_ns = i > 0 ? (double)(points[i].wall_ns - points[i - 1].wall_ns) : 0;
 
-		ev.cpu_ns = (int64_t)points[i].cpu_ns; /* unknown becomes EVENT_UNKNOWN */
+		/* Below all others: time that is not known is between two counters. */
+		gpu_ns = f64_known(points[i].gpu_percent)
+				 ? gpu_ns + since_ns * points[i].gpu_percent / 100
+				 : -1;
+		if (e->r->is_gpu)
+			ev.used_ns[USE_GPU] = (int64_t)gpu_ns;
+		ev.used_ns[USE_CPU] = (int64_t)points[i].cpu_ns; /* unknown: EVENT_UNKNOWN */
 		set_bytes(&ev, bytes, i > 0 ? before : bytes);
 		ev.timestamp_ns = (int64_t)points[i].wall_ns;
 		before = bytes;
@@ -351,6 +359,7 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 	CLEANUP(buf_release) struct buf reason = BUF_INIT;
 	CLEANUP(buf_release) struct buf remedy = BUF_INIT;
 	CLEANUP(buf_release) struct buf cpu = BUF_INIT;
+	CLEANUP(buf_release) struct buf gpu = BUF_INIT;
 	const struct first_cause *f = analysis->finding;
 	const struct culprit_rise *rise;
 	const struct phase_place *place = &f->phase;
@@ -358,15 +367,18 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 
 	finding_add_reason(&reason, analysis, f);
 	finding_add_remedy(&remedy, f);
-	facts_add_cpu(&cpu, analysis->facts);
-	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0 || buf_error(&cpu) < 0)
+	facts_add_use(&cpu, analysis->facts, USE_CPU);
+	facts_add_use(&gpu, analysis->facts, USE_GPU);
+	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0 || buf_error(&cpu) < 0 ||
+	    buf_error(&gpu) < 0)
 		return -ENOMEM;
 	ret->verdict = finding_verdict_name(verdict_of(f->why));
 	ret->has_passed = f->why == WHY_GIVEN_BACK;
 	ret->reason = arena_strdup(&a->arena, reason.data);
 	ret->remedy = arena_strdup(&a->arena, remedy.data);
 	ret->cpu = arena_strdup(&a->arena, cpu.data);
-	if (!ret->reason || !ret->remedy || !ret->cpu)
+	ret->gpu = arena_strdup(&a->arena, gpu.data);
+	if (!ret->reason || !ret->remedy || !ret->cpu || !ret->gpu)
 		return -ENOMEM;
 	if (!finding_culprit(f))
 		return 0;
@@ -428,6 +440,7 @@ int recorded_ranks_judge(struct store *store, struct attempt *a, struct err *err
 		.reason = "no samples of its ranks are kept any more",
 		.remedy = "",
 		.cpu = "",
+		.gpu = "",
 	};
 	for (size_t i = 0; i < r.n_ranks; i++)
 		finding->n_ranks += r.ranks[i].n > 0;

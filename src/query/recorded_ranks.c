@@ -140,6 +140,7 @@ static int add_point(void *ctx, const struct rank_holding *h)
 							.bytes = h->bytes,
 							.gpu_bytes = h->gpu_bytes,
 							.cpu_ns = h->cpu_ns,
+							.gpu_percent = h->gpu_percent,
 							.uses_gpu = h->uses_gpu };
 	return 0;
 }

@@ -659,6 +659,8 @@ static void add_ranks(struct doc *d, const struct facts *f)
 	d->writer->text(d, DOC_PARAGRAPH, text.data);
 	if (t->cpu[0])
 		d->writer->text(d, DOC_PARAGRAPH, t->cpu);
+	if (t->gpu[0])
+		d->writer->text(d, DOC_PARAGRAPH, t->gpu);
 }
 
 /* ---- system calls ---- */

@@ -226,6 +226,7 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 	json_key_string(j, "settled_by", t->remedy[0] ? t->remedy : NULL);
 	json_end_object(j);
 	json_key_string(j, "cpu", t->cpu[0] ? t->cpu : NULL);
+	json_key_string(j, "gpu", t->gpu[0] ? t->gpu : NULL);
 	json_end_object(j);
 }
 

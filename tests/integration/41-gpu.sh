@@ -169,6 +169,26 @@ fails=$began
 PATH=$TMP/bin:$PATH STAND_IN_CRASH_FILE=$TMP/crash.run begin crash "$TMP/job" 14 # the program is asked every 10 s
 crash=$began
 
+# Three ranks with a GPU each, 40 % busy. That of rank 1 is idle from its 14th second on.
+cat >"$TMP/rank" <<'END'
+#!/bin/bash
+exec 9</dev/nvidia0
+echo $$ >"$TMP/rank-$PROCTOR_RANK"
+if [ "$PROCTOR_RANK" = 1 ]; then
+	until [ -s "$TMP/rank-0" ] && [ -s "$TMP/rank-2" ]; do sleep 0.1; done
+	cat "$TMP"/rank-[012] >"$TMP/ranks.new"
+	mv "$TMP/ranks.new" "$TMP/ranks.pid"
+	sleep 14
+	echo 0 1 0 >"$TMP/ranks.idle"
+fi
+exec sleep $((PROCTOR_RANK == 1 ? 16 : 30))
+END
+chmod +x "$TMP/rank"
+printf 'sheets:\n  - run: [%s]\n    ranks: 3\n' "$TMP/rank" >"$TMP/ranks.yaml"
+STAND_IN_PID_FILE=$TMP/ranks.pid STAND_IN_IDLE_FILE=$TMP/ranks.idle \
+	with_gpu "$PROCTOR" run -q --interval 0.5 --job ranks -f "$TMP/ranks.yaml" &
+ranks=$!
+
 # ---- a run ----
 
 # The interval is 5 s: what is shorter is read all the same.
@@ -208,6 +228,13 @@ json "nor idle before it was" "$stdout" '15 <= d["gpu_idle_seconds"] <= 25'
 json "for the process as for the job" "$stdout" \
 	'((d["gpu_seconds"], d["gpu_idle_seconds"]) in
 		[(p["gpu_seconds"], p["gpu_idle_seconds"]) for p in d["processes"]])'
+
+wait "$ranks"
+run "$PROCTOR" ranks analyze --job ranks --json
+json "a rank whose GPU rests is named" "$stdout" \
+	'(g := d["gpu"])["verdict"] == "named" and g["rank"] == 1 and g["direction"] == "less" and g["gpus"] < 0.1 and g["peers_gpus"] > 0.3'
+run "$PROCTOR" report ranks
+like "the report has that, too" "$stdout" 'GPU rank 1: 0\.0[0-9] of a GPU since .*, its peers 0\.[34]'
 
 # ---- what is not known has a reason ----
 

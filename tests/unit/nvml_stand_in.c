@@ -16,33 +16,39 @@ struct nvml_stand_in *nvml_stand_in(void)
 	return &told;
 }
 
-/* 0: nobody. */
-static unsigned holder(void)
-{
-	const char *path = getenv("STAND_IN_PID_FILE");
-	FILE *file = path ? fopen(path, "re") : NULL;
-	unsigned pid = 0;
-
-	if (!path)
-		return told.pid;
-	if (file && fscanf(file, "%u", &pid) != 1)
-		pid = 0;
-	if (file)
-		fclose(file);
-	return pid;
-}
-
 static unsigned index_of(nvml_device device)
 {
 	return (unsigned)((char *)device - devices);
 }
 
-/* Then no GPU does anything, and who holds one is told of as that. */
-static bool is_idle(void)
+/* The number of a device in a file with one for each, or one for all; -1: there is none. */
+static int read_number(const char *path, nvml_device device)
+{
+	FILE *file = fopen(path, "re");
+	int number = -1;
+
+	for (unsigned i = 0; file && i <= index_of(device); i++)
+		if (fscanf(file, "%d", &number) != 1)
+			break;
+	if (file)
+		fclose(file);
+	return number;
+}
+
+/* The process that holds a device; 0: none does. */
+static unsigned holder(nvml_device device)
+{
+	const char *path = getenv("STAND_IN_PID_FILE");
+	int pid = path ? read_number(path, device) : (int)told.pid;
+
+	return pid > 0 ? (unsigned)pid : 0;
+}
+
+static bool is_idle(nvml_device device)
 {
 	const char *path = getenv("STAND_IN_IDLE_FILE");
 
-	return path && access(path, F_OK) == 0;
+	return path && access(path, F_OK) == 0 && read_number(path, device) != 0;
 }
 
 static void hear(const char *variable, const char **ret)
@@ -164,7 +170,7 @@ int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *r
 			__atomic_store_n(told.hanging_pid, getpid(), __ATOMIC_SEQ_CST);
 		usleep(10000);
 	}
-	ret->gpu = is_idle() ? 0 : (unsigned)((int)(10 + index_of(device)) + told.use_more);
+	ret->gpu = is_idle(device) ? 0 : (unsigned)((int)(10 + index_of(device)) + told.use_more);
 	if (told.fail_path && access(told.fail_path, F_OK) == 0)
 		return NVML_UNINITIALIZED;
 	if (told.lost_path && index_of(device) == 1 && access(told.lost_path, F_OK) == 0)
@@ -178,9 +184,8 @@ int nvmlDeviceGetComputeRunningProcesses_v2(nvml_device device, unsigned *count,
 int nvmlDeviceGetComputeRunningProcesses_v2(nvml_device device, unsigned *count,
 					    struct nvml_process_v3 *ret)
 {
-	(void)device;
 	memset(ret, 0, sizeof(*ret));
-	ret->pid = holder();
+	ret->pid = holder(device);
 	ret->used_memory = 1 << 20;
 	*count = ret->pid != 0;
 	return told.list_result;
@@ -205,10 +210,10 @@ int nvmlDeviceGetProcessUtilization(nvml_device device, struct nvml_process_util
 	told.asked_since_us = since_us;
 	*count = told.shares_result == NVML_OK && since_us <= told.newest_us - 1 &&
 		 (told.share > 0 || getenv("STAND_IN_PID_FILE"));
-	ret[0] = (struct nvml_process_utilization){ .pid = holder(),
+	ret[0] = (struct nvml_process_utilization){ .pid = holder(device),
 						    .time_us = since_us + 1,
-						    .sm = is_idle()    ? 0
-							  : told.share ? told.share
-								       : 40 };
+						    .sm = is_idle(device) ? 0
+							  : told.share	  ? told.share
+									  : 40 };
 	return told.shares_result;
 }

@@ -1,10 +1,10 @@
 /*
  * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
  * no real GPU falls off the bus when it is asked to. In other programs STAND_IN_PID_FILE names
- * a file with the pid, STAND_IN_FAIL_FILE is fail_path, STAND_IN_CRASH_FILE crash_path,
- * STAND_IN_HANG_FILE hang_path, STAND_IN_LOST_FILE lost_path, STAND_IN_INIT_RESULT init_result,
- * STAND_IN_MISSING n_missing, STAND_IN_NAME what a GPU is called, and while STAND_IN_IDLE_FILE is
- * there all are idle.
+ * a file with the pid, or one for each GPU, STAND_IN_FAIL_FILE is fail_path, STAND_IN_CRASH_FILE
+ * crash_path, STAND_IN_HANG_FILE hang_path, STAND_IN_LOST_FILE lost_path, STAND_IN_INIT_RESULT
+ * init_result, STAND_IN_MISSING n_missing, STAND_IN_NAME what a GPU is called, and while
+ * STAND_IN_IDLE_FILE is there all are idle, or those for which it has a 1 and no 0.
  */
 #ifndef PROCTOR_TESTS_NVML_STAND_IN_H
 #define PROCTOR_TESTS_NVML_STAND_IN_H

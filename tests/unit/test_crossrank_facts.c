@@ -283,20 +283,20 @@ static void test_one_rank_becomes_slow(void **state)
 	assert_true(n_innocent <= 2);
 }
 
-/* ---- whose CPU use departs ---- */
+/* ---- whose CPU or GPU use departs ---- */
 
 #define CPU_FROM 30
 
 /*
- * Eight ranks that use 0.9 to 1 of a core. From second CPU_FROM of 100 on those of `apart`, a bit
- * each, use `factor` times as much. The records come and go as those of files do: through the
- * reader.
+ * Eight ranks that use 0.9 to 1 of a core, or 0.4 to 1 of a GPU. From second CPU_FROM of 100 on
+ * those of `apart`, a bit each, use `factor` times as much. The records come and go as those of
+ * files do: through the reader.
  */
-static struct facts find_cpu(unsigned apart, double factor, double until)
+static struct use find_use(enum use_kind kind, unsigned apart, double factor, double until)
 {
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
-	struct facts found;
+	struct use found;
 	struct facts *f;
 
 	for (int rank = 0; rank < 8; rank++) {
@@ -313,47 +313,56 @@ static struct facts find_cpu(unsigned apart, double factor, double until)
 			bool is_apart = (apart >> rank & 1) && i >= CPU_FROM && i < until;
 
 			ev.timestamp_ns = i * SECOND_NS + rank * 1000000;
-			ev.cpu_ns = (int64_t)(used * (double)SECOND_NS);
-			used += (0.9 + 0.1 * uniform()) * (is_apart ? factor : 1);
+			ev.used_ns[kind] = (int64_t)(used * (double)SECOND_NS);
+			used += (1 - (kind == USE_GPU ? 0.6 : 0.1) * uniform()) *
+				(is_apart ? factor : 1);
 			assert_int_equal(telemetry_add(t, &ev), 0);
 		}
 	}
 	analyse(t, &a, &f);
-	found = *f;
-	found.cpu.seconds = f->cpu.rank ? (double)f->cpu.rank->rank : -1;
+	found = f->uses[kind];
+	found.departure.seconds = found.departure.rank ? (double)found.departure.rank->rank : -1;
+	assert_null(f->uses[N_USES - 1 - kind].departure.rank);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 	return found;
 }
 
-/* Rank 3 uses half as much; or all others do, as they wait for it. */
+/* Rank 3 uses half as much, or nothing; or all others do, as they wait for it. */
 static void test_one_rank_leaves_the_others(void **state)
 {
-	int n_less = 0, n_more = 0, n_near = 0, n_none = 0, n_named = 0;
-
 	(void)state;
-	for (uint64_t seed = 1; seed < 30; seed++) {
-		struct facts less, more, none;
+	for (int kind = 0; kind < N_USES; kind++) {
+		double factor = kind == USE_GPU ? 0.02 : 0.5; /* an idle GPU */
+		int n_less = 0, n_more = 0, n_near = 0, n_none = 0, n_named = 0;
 
-		dice = seed;
-		less = find_cpu(1u << 3, 0.5, N);
-		more = find_cpu(0xf7, 0.5, N);
-		n_less += less.cpu.seconds == 3 && less.cores < 0.55 && less.peers_cores > 0.9;
-		n_near += fabs((double)less.cpu.since_ns / 1e9 - CPU_FROM) < 2;
-		n_more += more.cpu.seconds == 3 && more.cores > 0.9 && more.peers_cores < 0.55;
-		none = find_cpu(0, 1, N);
-		n_none += verdict_of(none.cpu.why) == VERDICT_NONE;
-		n_named += none.cpu.seconds >= 0;
-		n_named += find_cpu(0xff, 0.5, N).cpu.seconds >= 0;	/* the workload's */
-		n_named += find_cpu(1u << 3, 0.9, N).cpu.seconds >= 0;	/* too little */
-		n_named += find_cpu(1u << 3, 0.5, 40).cpu.seconds >= 0; /* it is over */
+		for (uint64_t seed = 1; seed < 30; seed++) {
+			struct use less, more, none;
+
+			dice = seed;
+			less = find_use(kind, 1u << 3, factor, N);
+			more = find_use(kind, 0xf7, factor, N);
+			n_less += less.departure.seconds == 3 && less.rate < factor + 0.05 &&
+				  less.peers_rate > 0.65;
+			n_near += fabs((double)less.departure.since_ns / 1e9 - CPU_FROM) < 2;
+			n_more += more.departure.seconds == 3 && more.rate > 0.65 &&
+				  more.peers_rate < factor + 0.05;
+			none = find_use(kind, 0, 1, N);
+			n_none += verdict_of(none.departure.why) == VERDICT_NONE;
+			n_named += none.departure.seconds >= 0;
+			/* The workload's; too little; over. */
+			n_named += find_use(kind, 0xff, factor, N).departure.seconds >= 0;
+			n_named += find_use(kind, 1u << 3, 0.9, N).departure.seconds >= 0;
+			n_named += find_use(kind, 1u << 3, factor, 40).departure.seconds >= 0;
+		}
+		print_message("# use %d: %d less, %d more of 29, %d in time; none: %d of 29, named "
+			      "%d of 116\n",
+			      kind, n_less, n_more, n_near, n_none, n_named);
+		assert_true(n_less >= 27 && n_more >= (kind == USE_GPU ? 23 : 27));
+		assert_true(n_near >= (kind == USE_GPU ? 22 : 26));
+		assert_true(n_none >= 25);
+		assert_true(n_named <= 2);
 	}
-	print_message(
-		"# cpu: %d less, %d more of 29, %d in time; none: %d of 29, named %d of 116\n",
-		n_less, n_more, n_near, n_none, n_named);
-	assert_true(n_less >= 27 && n_more >= 27 && n_near >= 26);
-	assert_true(n_none >= 25);
-	assert_true(n_named <= 2);
 }
 
 /* One record per device and tick, a moment apart: what the rank uses is their sum. */

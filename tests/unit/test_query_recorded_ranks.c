@@ -173,6 +173,35 @@ static void test_gpu_memory_counts_from_its_first_use(void **state)
 	attempt_release(&a);
 }
 
+/* Rank 1 has two GPUs that rest from tick 200 on; the GPU time of a rank at tick 100 is unknown. */
+static void test_a_rank_whose_gpu_rests_is_named(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		fill(&snap, k, 1);
+		for (int i = 0; i < 6; i++) {
+			double percent = i / 2 == 1 ? (k < 200 ? 90 : 1) : 180 * (i % 2 == 0);
+
+			snap.processes[i].gpu_memory_bytes = 500 * MIB;
+			snap.processes[i].gpu_percent = k == 100 && i == 4 ? F64_UNKNOWN : percent;
+		}
+		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	read = must_read(store);
+	must(recorded_ranks_judge(store, &read, &err), &err);
+	assert_memory_equal(read.details.telemetry->gpu, "GPU rank 1: 0.02 of a GPU since ", 32);
+	assert_non_null(strstr(read.details.telemetry->gpu, ", its peers 1.80. It waits"));
+	attempt_release(&a);
+}
+
 /* ---- "srun proctor run --job j": an attempt for each rank, at the same time ---- */
 
 /* boot_ids[i] NULL: that of the other attempts. */
@@ -710,6 +739,8 @@ int main(void)
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_gpu_memory_counts_from_its_first_use,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_rank_whose_gpu_rests_is_named, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_ranks_with_a_runner_each_are_of_one_job,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_ranks_of_two_boots_are_apart, fixture_setup,

@@ -551,11 +551,12 @@ static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 			   f->straggler_p);
 		d->writer->text(d, DOC_ITEM, text.data);
 	}
-	if (a->facts->cpu.rank) {
+	for (size_t i = 0; i < N_USES; i++) {
 		CLEANUP(buf_release) struct buf text = BUF_INIT;
 
-		facts_add_cpu(&text, a->facts);
-		d->writer->text(d, DOC_ITEM, text.data);
+		facts_add_use(&text, a->facts, (enum use_kind)i);
+		if (text.len > 0)
+			d->writer->text(d, DOC_ITEM, text.data);
 	}
 	if (a->facts->slow.rank) {
 		CLEANUP(buf_release) struct buf text = BUF_INIT;

@@ -99,7 +99,8 @@ static void keep_job(struct telemetry *t, struct text job_id)
 {
 	keep_moments(&t->starts, t, job_id);
 	keep_moments(&t->ends, t, job_id);
-	keep_moments(&t->cpu, t, job_id);
+	for (size_t i = 0; i < N_USES; i++)
+		keep_moments(&t->uses[i], t, job_id);
 	for (size_t i = 0; i < t->n_streams; i++) {
 		struct stream *s = &t->streams[i];
 		size_t n = 0;

@@ -104,7 +104,7 @@ void event_init(struct telemetry_event *ev)
 		.device_free_bytes = EVENT_UNKNOWN,
 		.device_total_bytes = EVENT_UNKNOWN,
 		.clock = { .error_ns = EVENT_UNKNOWN },
-		.cpu_ns = EVENT_UNKNOWN,
+		.used_ns = { EVENT_UNKNOWN, EVENT_UNKNOWN },
 	};
 }
 

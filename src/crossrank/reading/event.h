@@ -78,6 +78,9 @@ struct event_clock {
 	bool is_free;	     /* known to be synchronised with nothing */
 };
 
+/* What a rank uses beside memory, as time: of a CPU, of a GPU (2 s a second on two). */
+enum use_kind { USE_CPU, USE_GPU, N_USES };
+
 struct telemetry_event {
 	int64_t timestamp_ns;
 	int64_t sampling_interval_ms;
@@ -95,7 +98,9 @@ struct telemetry_event {
 	struct text metadata; /* as JSON; s NULL: of an older record, or one like another */
 	struct event_clock clock;
 	const struct jnode *phase_scope; /* NULL: there is none */
-	int64_t cpu_ns; /* of the rank so far, from a store; may be unknown. No field */
+	/* By the rank so far, from a store; may be unknown. A counter that falls starts again. No
+	 * fields. */
+	int64_t used_ns[N_USES];
 };
 
 enum field_kind {

@@ -56,7 +56,8 @@ struct telemetry *telemetry_free(struct telemetry *t)
 	free(t->markers);
 	free(t->starts.items);
 	free(t->ends.items);
-	free(t->cpu.items);
+	for (size_t i = 0; i < N_USES; i++)
+		free(t->uses[i].items);
 	map_release(&t->by_hash);
 	map_release(&t->by_rank);
 	arena_release(&t->arena);
@@ -329,8 +330,9 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 	if (ev->device_total_bytes != EVENT_UNKNOWN)
 		id->total_bytes = ev->device_total_bytes;
 	r = is_sample ? add_sample(t, &s) : add_other(t, ev, s.identity);
-	if (r == 0 && is_sample && ev->cpu_ns != EVENT_UNKNOWN)
-		r = add_moment(&t->cpu, ev, ev->cpu_ns, s.identity);
+	for (size_t i = 0; r == 0 && is_sample && i < N_USES; i++)
+		if (ev->used_ns[i] != EVENT_UNKNOWN)
+			r = add_moment(&t->uses[i], ev, ev->used_ns[i], s.identity);
 	t->n_events++;
 	if (r < 0 || !is_collective(ev, is_sample))
 		return r;
@@ -432,7 +434,8 @@ const struct rank_moment *telemetry_find_moment(const struct rank_moments *momen
 
 int telemetry_sort(struct telemetry *t)
 {
-	struct rank_moments *moments[] = { &t->starts, &t->ends, &t->cpu };
+	struct rank_moments *moments[] = { &t->starts, &t->ends, &t->uses[USE_CPU],
+					   &t->uses[USE_GPU] };
 
 	for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
 		if (moments[i]->n > 0)

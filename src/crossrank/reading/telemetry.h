@@ -54,11 +54,11 @@ struct boundary {
 /*
  * A record of the type "rank_start": the rank's process was started then. Or of "rank_end": the
  * rank has ended, and its record is whole; device_used_bytes is the most that it ever held. Or a
- * sample with the CPU time that the rank has used.
+ * sample with the CPU or GPU time that the rank has used.
  */
 struct rank_moment {
 	int64_t rank, timestamp_ns;
-	int64_t amount; /* bytes; of CPU time ns */
+	int64_t amount; /* bytes; of times ns */
 	uint32_t identity;
 };
 
@@ -73,7 +73,7 @@ struct telemetry {
 	struct stream *streams;
 	struct boundary *boundaries;
 	int64_t *markers; /* times of records that name a collective operation ("all_reduce") */
-	struct rank_moments starts, ends, cpu;
+	struct rank_moments starts, ends, uses[N_USES];
 	size_t n_identities, n_streams, n_boundaries, n_markers;
 	size_t identities_cap, streams_cap, boundaries_cap, markers_cap;
 	uint64_t n_events, n_samples;
