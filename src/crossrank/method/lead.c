@@ -15,15 +15,13 @@
 #define JITTER 0.25
 #define PRIOR_COPIES 3.0
 #define OF_TWO 1.4	 /* times the error: two ranks show no spread */
-#define FIRST_SAMPLE 0.3 /* of an interval: a first sample is so much late */
 #define STARTS_SHARE 0.3 /* of a lead: starts that are closer together do not explain it */
 #define SPREAD_Z 1.28	 /* a clock counts if chance makes its spread in 10 % */
-#define LATEST_SHARE 6	 /* one in so many of the latest followers is left out of a spread */
 
 #define MIN_SHRUNK 4 /* rises: fewer show no spread of the followers */
 #define SHRUNK_SPREADS 1.5
 #define LEAST_SHRUNK 0.25
-#define STEP_UNSURE 0.5 /* of an interval */
+#define STEP_UNSURE 0.6 /* of an interval */
 #define REFUTED_SDS 3.0
 #define LEAST_RANGE 0.1 /* s: copies of a program that begin together differ by that */
 #define MAX_WEIGHED 64	/* rises whose own probabilities are computed, in n squared steps */
@@ -53,53 +51,40 @@ static double order_probability(const double *o, const double *sd, size_t n, siz
 	return sum;
 }
 
-/* How far apart the followers of the first are, without the latest; no less than errors make. */
+/* How far apart the followers of the first are; no less than errors make. */
 static double follower_spread(const double *sorted, size_t n, double error)
 {
-	size_t to = n - (n - 1) / LATEST_SHARE;
-	double mean = 0, square = 0, count = (double)(to - 1);
+	double mean = 0, square = 0, count = (double)(n - 1);
 
-	if (to < 3)
+	if (n < 3)
 		return 0;
-	for (size_t i = 1; i < to; i++)
+	for (size_t i = 1; i < n; i++)
 		mean += sorted[i] / count;
-	for (size_t i = 1; i < to; i++)
+	for (size_t i = 1; i < n; i++)
 		square += (sorted[i] - mean) * (sorted[i] - mean) / count;
 	return fmax(sqrt(square), 0.7 * error);
 }
 
 /*
  * The probability that exchangeable onsets have such a gap before the second: gap over range is
- * Beta(1, k - 2). The range is without the spread that measuring adds; of all, or without the
- * latest quarter. `unsure` of the gap may be the sampling's: steps of two neighbouring intervals
- * may be a moment apart.
+ * Beta(1, k - 2). The range is without the spread that measuring adds. `unsure` of the gap may be
+ * the sampling's: steps of two neighbouring intervals may be a moment apart.
  */
 static double gap_probability(const double *sorted, size_t n, double error, double unsure)
 {
-	size_t most[2] = { n, (size_t)ceil(0.75 * (double)n) };
-	double gap = fmax(sorted[1] - sorted[0] - unsure, 0), least = 1;
-	int n_tried = 1;
+	double gap = fmax(sorted[1] - sorted[0] - unsure, 0), range = sorted[n - 1] - sorted[1];
+	double measured = 1.2 * sqrt(2 * log((double)n)) * error;
 
-	most[1] = most[1] > 3 ? most[1] : 3;
-	n_tried += most[1] != n;
-	for (int i = 0; i < n_tried; i++) {
-		size_t m = most[i];
-		double range = sorted[m - 1] - sorted[1];
-		double measured = 1.2 * sqrt(2 * log((double)m)) * error;
-
-		range = sqrt(fmax(range * range - measured * measured, 0.25 * error * error));
-		range = fmax(range, LEAST_RANGE);
-		least = fmin(least, pow(range / (gap + range), (double)(m - 2)));
-	}
-	return fmin(1, least * n_tried);
+	range = sqrt(fmax(range * range - measured * measured, 0.25 * error * error));
+	range = fmax(range, LEAST_RANGE);
+	return pow(range / (gap + range), (double)(n - 2));
 }
 
 /* Rises that have nothing to do with each other: one is always first. */
-static double unrelated_probability(double gap, double seconds, bool are_steps, bool are_all,
-				    bool is_early)
+static double unrelated_probability(double gap, double seconds, bool are_steps, bool are_all)
 {
 	if (are_steps)
-		return are_all && gap < 0.1 * seconds && !is_early ? 0.03 : 0.25;
+		return are_all && gap < 0.1 * seconds ? 0.03 : 0.25;
 	return fmin(0.25, 0.2 * gap / seconds);
 }
 
@@ -178,7 +163,7 @@ static bool is_refuted(const struct grid *g, const struct culprit_rise *rises, s
 }
 
 int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n, size_t n_members,
-	      double seconds, bool is_early, const struct culprit_rise *by_wall, size_t n_by_wall,
+	      double seconds, const struct culprit_rise *by_wall, size_t n_by_wall,
 	      struct lead *ret)
 {
 	CLEANUP(free_ptr) double *room = malloc((2 + 2 * N_KINDS) * n * sizeof(*room));
@@ -253,14 +238,10 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 			continue;
 		for (size_t i = 0; i < n; i++) {
 			own[i] = n > 2 ? sd[i] : hypot(OF_TWO * sd[i], JITTER);
-			if (kind == SINCE_FIRST_SAMPLE)
-				own[i] = hypot(own[i],
-					       FIRST_SAMPLE * g->tracks[rises[i]->record].interval);
 			first = o[i] < o[first] ? i : first;
 		}
 		p = order_probability(o, own, n, first);
-		chance = unrelated_probability(s[1] - s[0], seconds, are_steps, n == n_members,
-					       is_early);
+		chance = unrelated_probability(s[1] - s[0], seconds, are_steps, n == n_members);
 		/* Steps may be the next blocks of allocators, at any time. */
 		if (n > 2 && are_steps)
 			chance = gap_probability(s, n, error, STEP_UNSURE * g->cell);
@@ -292,28 +273,24 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 
 /* ---- control ---- */
 
-#define OF_X 0.4 /* of what comes and goes counts as kept */
-
-/*
- * The largest change of any rank against its peers in a window of `width` cells of [s, to).
- * ret_even: raised to twice the smaller half of one, which a block at once does not have.
- */
-static double largest_change(struct grid *g, const size_t *members, size_t n, bool of_x, size_t s,
-			     size_t to, size_t width, double *away, double *ret_even)
+int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t s, size_t to,
+			size_t width, double *ret, double *ret_even)
 {
-	const double *values = of_x ? g->x : g->kept;
 	size_t n_cells = to - s;
-	double most = 0;
+	CLEANUP(free_ptr) double *away = malloc((n * n_cells + 1) * sizeof(*away));
 
+	if (!away)
+		return -ENOMEM;
+	*ret = *ret_even = 0;
 	for (size_t i = s; i < to; i++) {
-		struct middle m = grid_middle(g, members, n, of_x, s, i);
+		struct middle m = grid_middle(g, members, n, false, s, i);
 
 		for (size_t k = 0; k < n; k++) {
-			const double *v = values + members[k] * g->n_cells;
-			double gain = v[i] - v[s];
+			size_t r = members[k];
+			double gain = grid_kept(g, r, i) - grid_kept(g, r, s);
 
 			away[k * n_cells + i - s] =
-				i < g->to[members[k]] ? gain - middle_without(&m, gain) : NAN;
+				i < g->to[r] ? gain - middle_without(&m, gain) : NAN;
 		}
 	}
 	for (size_t k = 0; k < n; k++) {
@@ -323,29 +300,15 @@ static double largest_change(struct grid *g, const size_t *members, size_t n, bo
 			double late = v[i] - v[i - width / 2];
 			double early = v[i - width / 2] - v[i - width];
 
-			if (fabs(early + late) > most)
-				most = fabs(early + late);
+			if (fabs(early + late) > *ret)
+				*ret = fabs(early + late);
 			if (early * late > 0)
 				*ret_even = fmax(*ret_even, 2 * fmin(fabs(early), fabs(late)));
 		}
 		for (size_t i = 0; n_cells <= width && i < n_cells; i++)
-			if (fabs(v[i] - v[0]) > most)
-				most = fabs(v[i] - v[0]);
+			if (fabs(v[i] - v[0]) > *ret)
+				*ret = fabs(v[i] - v[0]);
 	}
-	return most;
-}
-
-int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t s, size_t to,
-			size_t width, double *ret, double *ret_even)
-{
-	CLEANUP(free_ptr) double *away = malloc((n * (to - s) + 1) * sizeof(*away));
-	double of_x, ignored = 0;
-
-	if (!away)
-		return -ENOMEM;
-	*ret_even = 0;
-	of_x = OF_X * largest_change(g, members, n, true, s, to, width, away, &ignored);
-	*ret = fmax(of_x, largest_change(g, members, n, false, s, to, width, away, ret_even));
 	return 0;
 }
 

@@ -23,7 +23,6 @@
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
 #define LEAST_LEAD 0.3	     /* of an interval: a smaller one does not show */
-#define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
 #define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
 #define MAIN_SHARE 0.25	     /* of all that a rank gains: the rise is no block before it */
 #define LATE_SHARE 0.4	     /* of its mean rate in the last quarter: a rise goes on */
@@ -36,8 +35,6 @@
 #define ASCENT_SECONDS 2.0 /* the pace of a way up is measured in so long */
 #define MAX_MISFIT 0.06	   /* of the gain: samples are no farther from a line */
 #define SLOPES 0.05	   /* of it: copies differ by so much in their slopes elsewhere */
-#define LEAST_SLOPES 0.02
-#define LEAST_LINE 0.3	   /* of the error of a line: that of one with the common slope */
 #define MIN_AGE 3.0	   /* intervals: a younger rise at the end of a record may be a spike */
 #define CONTROL_CELLS 6	   /* before a rise are a control group */
 #define MAX_REPEATS 4	   /* samples of one reading */
@@ -175,28 +172,6 @@ static bool is_alone(const struct culprit_rise *rises, const bool *has, size_t n
 	return true;
 }
 
-/*
- * Whether a rank only does what its peers did before: it comes up to the level that they have since
- * cell s, from which it was `away`, or in span [s, e) to what they gained.
- */
-static bool catches_up(const struct grid *g, const struct middle *middles, size_t r, size_t s,
-		       size_t e, double away, const struct culprit_rise *rise)
-{
-	double least = 0.5 * g->tracks[r].scale;
-	size_t before = track_count_to(g->at + s, e - s, rise->onset - 0.5 * g->cell);
-	size_t after = track_count_to(g->at + s, e - s, rise->till + 1.5 * g->cell);
-	double gain, later;
-
-	if (away < -least && fabs(away + rise->gain) < least)
-		return true;
-	if (before == 0 || after >= e - s)
-		return false;
-	gain = grid_kept(g, r, s + before - 1) - grid_kept(g, r, s);
-	later = grid_kept(g, r, s + after - 1) - grid_kept(g, r, s);
-	return middle_without(&middles[before - 1], gain) - gain > least &&
-	       later - middle_without(&middles[after - 1], later) < least;
-}
-
 /* Puts the rises of all members into ev->rises; loads at the start are passed over. -ENOMEM. */
 static int find_rises(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
 		      double stop, struct event *ev)
@@ -228,8 +203,7 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 			return r;
 		has[k] = r > 0;
 	}
-	/* Soon after its start, alone or behind its peers, and only up to what these have: a load.
-	 */
+	/* Soon after its start, alone, and nearer to what its peers have: a load. */
 	for (size_t k = 0; k < n; k++) {
 		const struct track *track = &g->tracks[members[k]];
 		double away = levels[k] - middle_without(&level, levels[k]);
@@ -238,11 +212,9 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 		while (has[k] && ev->rises[k].till < stop - MIN_REST * track->interval) {
 			struct common common = common_of(w, middles, members[k], s, e, to, mib);
 			struct culprit_rise *rise = &ev->rises[k], next;
-			bool is_load =
-				rise->onset - track->t[0] < young &&
-				(catches_up(g, middles, members[k], s, e, away, rise) ||
-				 (fabs(away + rise->gain) < fabs(away) &&
-				  is_alone(ev->rises, has, n, k, rise->onset, track->interval)));
+			bool is_load = rise->onset - track->t[0] < young &&
+				       fabs(away + rise->gain) < fabs(away) &&
+				       is_alone(ev->rises, has, n, k, rise->onset, track->interval);
 			int r;
 
 			if (!is_load && !(rise->is_step && rise->gain < MAIN_SHARE * rise->total))
@@ -431,23 +403,6 @@ static const struct event *find_shared_before(const struct work *w, double at, s
 }
 
 /*
- * Where the ranks begin to be a control group for a rise: behind the last one that they shared, in
- * which each has a scale of its own, if enough is left.
- */
-static size_t control_from(const struct work *w, size_t s, const struct culprit_rise *rise)
-{
-	const struct event *shared = find_shared_before(w, rise->onset, 2);
-	size_t from = s, onset = track_count_to(w->g->at, w->g->n_cells, rise->onset - rise->sd);
-
-	for (size_t i = 0; shared && i < shared->n_rises; i++) {
-		size_t till = track_count_to(w->g->at, w->g->n_cells, shared->rises[i].till);
-
-		from = till + 1 > from ? till + 1 : from;
-	}
-	return from + CONTROL_CELLS <= onset ? from : s;
-}
-
-/*
  * The probability that a rank gains more than its peers wander in the same time: they see the same
  * workload. With fewer than three of them that says nothing.
  */
@@ -480,8 +435,8 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	const struct culprit_rise *rise = &ev->rises[0];
 	const struct track *track = &w->g->tracks[rise->record];
 	double seconds = fmin(rise->gain / rise->rate, 0.5 * (w->g->at[e - 1] - w->g->at[s]));
-	int r = lead_control(w->g, members, n, control_from(w, s, rise), rise,
-			     fmax(seconds, 3 * track->interval), false, &ev->probability);
+	int r = lead_control(w->g, members, n, s, rise, fmax(seconds, 3 * track->interval), false,
+			     &ev->probability);
 
 	if (r < 0)
 		return r;
@@ -503,32 +458,14 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	return 0;
 }
 
-/*
- * Onsets of one moment that lie close together have small errors, whatever each was taken for: with
- * a probability of 0.95 smaller than this (the quantile of chi squared by Wilson and Hilferty).
- */
-static double spread_bound(const struct event *ev)
-{
-	double mean = 0, squares = 0, k = (double)ev->n_rises - 1, root;
-
-	if (ev->n_rises < 3)
-		return INFINITY;
-	for (size_t i = 0; i < ev->n_rises; i++)
-		mean += ev->rises[i].onset / (k + 1);
-	for (size_t i = 0; i < ev->n_rises; i++)
-		squares += (ev->rises[i].onset - mean) * (ev->rises[i].onset - mean);
-	root = 1 - 2 / (9 * k) - 1.645 * sqrt(2 / (9 * k));
-	return sqrt(squares / (k * root * root * root));
-}
-
 /* With a probability of 0.95 each, no rise began so many seconds before all others. */
 static double find_bound(const struct event *ev)
 {
-	double spread = spread_bound(ev), most = 0;
+	double most = 0;
 
 	for (size_t i = 0; i < ev->n_rises; i++) /* the others begin with the first one of them */
 		most = fmax(most, ev->rises[i == 0 ? 1 : 0].onset - ev->rises[i].onset +
-					  Z95 * fmin(ev->rises[i].sd, spread));
+					  Z95 * ev->rises[i].sd);
 	return most;
 }
 
@@ -557,7 +494,7 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	CLEANUP(free_ptr) struct culprit_rise **rises = calloc(ev->n_rises, sizeof(*rises));
 	double first_onset = ev->rises[0].onset, range;
 	bool is_early = first_onset - earliest->t[0] < 4 * startup_of(w, earliest);
-	bool is_close, are_near = true, may_be_load;
+	bool is_close, is_small;
 	const struct event *shared;
 	size_t n_alive = 0;
 	struct lead lead;
@@ -573,7 +510,7 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		n_alive += track->t[track->n - 1] > first_onset;
 	}
 	shared = find_shared_before(w, first_onset, ev->n_rises);
-	r = lead_find(g, rises, ev->n_rises, n_alive, g->at[g->n_cells - 1] - g->at[s], is_early,
+	r = lead_find(g, rises, ev->n_rises, n_alive, g->at[g->n_cells - 1] - g->at[s],
 		      shared ? shared->rises : NULL, shared ? shared->n_rises : 0, &lead);
 	if (r < 0)
 		return r;
@@ -593,7 +530,7 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		const struct culprit_rise *first = &ev->rises[lead.first];
 		double p;
 
-		r = lead_control(g, members, n, control_from(w, s, first), first,
+		r = lead_control(g, members, n, s, first,
 				 fmax(lead.till_most, 2 * earliest->interval) + first->sd +
 					 lead.error_of_second,
 				 true, &p);
@@ -605,9 +542,7 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		ev->why = WHY_SHARED;
 		return 0;
 	}
-	may_be_load = is_early && n_alive > 2 &&
-		      ev->rises[lead.first].till < stop - MIN_REST * earliest->interval;
-	if (ev->probability >= (may_be_load ? EARLY_NAMED : CULPRIT_NAMED)) {
+	if (ev->probability >= CULPRIT_NAMED) {
 		ev->because = find_uncovered(w, &ev->rises[lead.first]);
 		if (ev->because == SIZE_MAX)
 			ev->why = WHY_FIRST;
@@ -617,14 +552,10 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	}
 	range = ev->rises[ev->n_rises - 1].onset - first_onset;
 	is_close = fmin(range, lead.range) < fmax(LINK_SECONDS, 4 * earliest->interval);
-	/* Steps in two neighbouring intervals may be a moment apart. */
-	for (size_t i = 0; i < ev->n_rises; i++)
-		are_near &= ev->rises[i].is_step;
-	are_near &= range <= 1.5 * earliest->interval;
-	are_near |= ev->below <= fmax(SMALL_LEAD, 1.5 * earliest->interval);
+	is_small = ev->below <= fmax(SMALL_LEAD, 1.5 * earliest->interval);
 	/* A leader is denied up to a bound. */
 	if ((double)ev->n_rises >= 0.75 * (double)n_alive && is_close &&
-	    (are_near ||
+	    (is_small ||
 	     (lead.probability < 0.8 && ev->below <= fmax(LINK_SECONDS, 4 * earliest->interval))))
 		ev->why = WHY_SHARED;
 	else
@@ -691,7 +622,7 @@ static void pool_lines(const struct grid *g, struct event *ev)
 	squares = 2 * (pow(SLOPES * slope, 2) + error);
 	for (size_t i = 0; i < ev->n_rises; i++)
 		squares += pow(ev->rises[i].line.slope - slope, 2);
-	squares = fmax(squares / (n + 1) - error, pow(LEAST_SLOPES * slope, 2));
+	squares = fmax(squares / (n + 1) - error, 0);
 	if (squares > pow(SAME_SCALE * slope, 2))
 		return;
 	for (size_t i = 0; i < ev->n_rises; i++) {
@@ -699,10 +630,9 @@ static void pool_lines(const struct grid *g, struct event *ev)
 		const struct track *track = &g->tracks[rise->record];
 		const struct culprit_line *line = &rise->line;
 		double part = line->product / (line->slope_square + squares);
-		double left = line->sd * line->sd - part * line->product;
 
 		rise->onset = line->onset + part * (slope - line->slope);
-		rise->sd = fmax(sqrt(fmax(left, 0)), LEAST_LINE * line->sd);
+		rise->sd = sqrt(line->sd * line->sd - part * line->product);
 		rise->grain = GRAIN * track->interval;
 		rise->is_step = false;
 		rise->gain = rise->total;

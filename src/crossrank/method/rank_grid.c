@@ -47,55 +47,11 @@ static void fill(struct grid *g, size_t r, double most)
 	}
 }
 
-/*
- * Takes from each track the memory that is up for a while in it and in its peers at the same time:
- * evaluations, teeth in step. No less stays than is kept.
- */
-static int take_common_transients(struct grid *g, struct arena *arena)
-{
-	double *others = arena_alloc(arena, g->n_cells * sizeof(*others));
-	struct middle *middles = arena_alloc(arena, g->n_cells * sizeof(*middles));
-
-	if (!others || !middles)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->n_cells; i++) {
-		size_t n = 0;
-
-		for (size_t r = 0; r < g->n; r++)
-			if (g->from[r] <= i && i < g->to[r])
-				g->scratch[n++] = grid_x(g, r, i) - grid_kept(g, r, i);
-		middles[i] = middle_of(g->scratch, n);
-	}
-	for (size_t r = 0; r < g->n; r++) {
-		struct track *track = &g->tracks[r];
-		int result;
-
-		for (size_t i = 0; i < g->n_cells; i++)
-			others[i] = middles[i].n > 1
-					    ? middle_without(&middles[i],
-							     grid_x(g, r, i) - grid_kept(g, r, i))
-					    : 0;
-		for (size_t k = 0; k < track->n; k++) {
-			double cell = (track->t[k] - g->at[0]) / g->cell;
-			size_t i = cell < 0 ? 0 : (size_t)(cell + 0.5);
-
-			i = i < g->n_cells ? i : g->n_cells - 1;
-			if (others[i] > track->scale)
-				track->x[k] -= fmin(track->x[k] - track->kept[k], others[i]);
-		}
-		result = track_finish(track, arena);
-		if (result < 0)
-			return result;
-	}
-	return 0;
-}
-
 int grid_make(struct track *tracks, size_t n, struct arena *arena, struct grid *ret)
 {
 	struct grid g = { .tracks = tracks, .n = n };
 	double last = -INFINITY, base;
 	size_t most = MAX_VALUES / n;
-	int r;
 	double late;
 
 	g.scratch = arena_alloc(arena, n * sizeof(*g.scratch));
@@ -129,18 +85,12 @@ int grid_make(struct track *tracks, size_t n, struct arena *arena, struct grid *
 		return -ENOMEM;
 	for (size_t i = 0; i < g.n_cells; i++)
 		g.at[i] = base + (double)i * g.cell;
-	for (size_t i = 0; i < n; i++) {
-		g.to[i] = 0;
-		fill(&g, i, INFINITY);
-	}
-	r = take_common_transients(&g, arena);
-	if (r < 0)
-		return r;
 	for (size_t i = 0; i < n; i++)
 		g.scratch[i] = tracks[i].scale;
 	g.scale = track_quantile(g.scratch, n, 0.5);
 	for (size_t i = 0; i < n; i++) {
 		g.room[i] = tracks[i].scale + g.scale;
+		g.to[i] = 0;
 		fill(&g, i, tracks[i].scale);
 	}
 	*ret = g;

@@ -106,12 +106,11 @@ struct lead {
 
 /*
  * Of n rises (2 at least) of the tracks of g; n_members ranks were there then and were
- * compared for `seconds`. is_early:
- * the first one is soon after its rank's start. Fills the probability of each rise of being the
+ * compared for `seconds`. Fills the probability of each rise of being the
  * first by the wall clock, unless they are very many. -ENOMEM.
  */
 int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n, size_t n_members,
-	      double seconds, bool is_early, const struct culprit_rise *by_wall, size_t n_by_wall,
+	      double seconds, const struct culprit_rise *by_wall, size_t n_by_wall,
 	      struct lead *ret);
 
 /*

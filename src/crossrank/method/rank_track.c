@@ -331,8 +331,7 @@ static double common_at(const struct common *c, double t)
 struct part {
 	const struct track *track;
 	const double *t;
-	double *x, *raw; /* spikes are cut off the first */
-	double *kept, *work;
+	double *x, *kept, *work;
 	size_t n;
 	bool is_sharp;
 };
@@ -448,8 +447,6 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, size_t e
 	for (size_t i = 0; i <= low; i++)
 		p->work[i] = p->x[i] - p->kept[i];
 	tooth = track_quantile(p->work, low + 1, TOOTH_QUANTILE);
-	for (size_t i = 0; i < p->n; i++)
-		p->x[i] = fmin(p->x[i], p->kept[i] + fmax(track->scale, TEETH * tooth));
 	first = first > over + 4 ? first : over + 4;
 	for (int pass = 0; pass < 2; pass++) {
 		size_t full = end < low + MAX_RAMP ? end : low + MAX_RAMP;
@@ -503,12 +500,8 @@ static void fit_line(const struct part *p, size_t low, struct culprit_line *ret)
 	*ret = (struct culprit_line){ .sd = NAN };
 	if (p->n <= low + MIN_LINE || slow < ONE_PACE * fmax(before, behind))
 		return;
-	for (size_t i = low; i < last; i++)
-		if (p->kept[i + 1] - p->kept[i] - slow * (p->t[i + 1] - p->t[i]) >
-		    STEP_SHARE * gain)
-			return;
 	for (size_t i = from; i < p->n && n < MAX_LINE; i++) {
-		if (p->raw[i] > p->kept[i] + p->track->scale)
+		if (p->x[i] > p->kept[i] + p->track->scale)
 			continue;
 		t[n] = p->t[i];
 		y[n++] = p->kept[i];
@@ -523,14 +516,13 @@ static void fit_line(const struct part *p, size_t low, struct culprit_line *ret)
 				      .misfit = hinge.scatter / gain };
 }
 
-/* A spike at the onset, or one that ends or begins near it, hides when it was. */
-static void blur_by_spikes(const struct part *p, size_t low, double rate, struct culprit_rise *ret)
+/* A spike at the onset hides when it was. */
+static void blur_by_spike(const struct part *p, size_t low, struct culprit_rise *ret)
 {
 	const struct track *track = p->track;
-	double longest = 0;
 	size_t i = low + 1;
 
-	while (i + 1 < p->n && p->raw[i] > p->kept[i] + SPIKE_SCALES * track->scale)
+	while (i + 1 < p->n && p->x[i] > p->kept[i] + SPIKE_SCALES * track->scale)
 		i++;
 	if (i > low + 1) {
 		double half = (p->t[i] - p->t[low + 1]) / 2;
@@ -538,14 +530,6 @@ static void blur_by_spikes(const struct part *p, size_t low, double rate, struct
 		ret->onset += half;
 		ret->sd = hypot(ret->sd, half);
 	}
-	for (size_t k = 0; k < track->n_spikes; k++) {
-		const struct spike *s = &track->spikes[k];
-
-		if (s->from - 3 * s->seconds <= ret->onset &&
-		    ret->onset <= s->from + 4 * s->seconds)
-			longest = fmax(longest, fmin(s->seconds, s->mib / rate));
-	}
-	ret->sd = hypot(ret->sd, longest / 2);
 }
 
 static int find(struct part *p, struct culprit_rise *ret)
@@ -585,7 +569,7 @@ static int find(struct part *p, struct culprit_rise *ret)
 	span = p->t[end] - p->t[low < end ? low : end - 1];
 	rise.rate = rise.gain / fmax(span, 1e-9);
 	if (low + 1 < p->n)
-		blur_by_spikes(p, low, rise.rate, &rise);
+		blur_by_spike(p, low, &rise);
 	rise.sd = hypot(rise.sd, STAMP_ERROR * track->in->stamp);
 	rise.till = p->t[end];
 	rise.sd = fmin(hypot(rise.sd, rise.grain), fmax(span, 2 * track->interval)) + 1e-6;
@@ -622,15 +606,14 @@ int rise_find(const struct track *track, double from, double stop, const struct 
 		return 0;
 	p.t = track->t + first;
 	p.n = end - first;
-	room = malloc((9 * p.n + 4) * sizeof(*room));
+	room = malloc((8 * p.n + 4) * sizeof(*room));
 	if (!room)
 		return -ENOMEM;
 	p.x = room;
 	p.kept = room + p.n;
-	p.raw = room + 2 * p.n;
-	p.work = room + 3 * p.n;
+	p.work = room + 2 * p.n;
 	for (size_t i = 0; i < p.n; i++)
-		p.x[i] = p.raw[i] = track->x[first + i] - common_at(common, p.t[i]);
+		p.x[i] = track->x[first + i] - common_at(common, p.t[i]);
 	track_keep(p.x, p.n, p.kept);
 	ret->since = from;
 	return find(&p, ret);
