@@ -33,7 +33,7 @@ struct doctor_rungs {
 	struct rung
 		own[SOURCES_MAX_RUNGS]; /* of a daemon of this user, and whoever else runs long */
 	size_t n_own;
-	struct rung of_run[SOURCES_MAX_RUNGS]; /* of a run without one */
+	struct rung of_run[SOURCES_MAX_RUNGS + 1]; /* of a run without one */
 	size_t n_of_run;
 	const char *by_asking; /* what counts system calls of a run that asks for it; "": nothing */
 	struct rpc_value *daemon; /* the status of the one that answers; NULL: none does */
@@ -381,6 +381,18 @@ static enum health check_pressure(struct patient *p, struct buf *detail)
 	return HEALTH_NOTE;
 }
 
+static struct rung probe_job_cgroup(struct patient *p)
+{
+	struct job_limits limits = JOB_LIMITS_NONE;
+	struct job_cgroup *cgroup;
+	struct err err = ERR_INIT;
+
+	if (job_cgroup_new(p->root_fd, &limits, &cgroup, &err) < 0)
+		return (struct rung){ RUNG_CGROUP, "none", arena_strdup(&p->arena, err.text) };
+	job_cgroup_free(cgroup);
+	return (struct rung){ RUNG_CGROUP, RUNG_CGROUP_OWN, "" };
+}
+
 /* Makes one as a run does, with limits that hold nothing back. */
 static bool add_job_cgroup(struct patient *p, struct buf *detail)
 {
@@ -547,6 +559,7 @@ static int examine(struct patient *p, struct err *err)
 	allows = (struct probe_allows){ p->config.ebpf_enabled, p->config.syscalls_enabled };
 	p->rungs.n_own = sources_probe_ebpf_rungs(p->root_fd, &allows, &p->arena, p->rungs.own);
 	p->rungs.n_of_run = sources_probe_rungs(p->root_fd, NULL, &p->arena, p->rungs.of_run);
+	p->rungs.of_run[p->rungs.n_of_run++] = probe_job_cgroup(p);
 	(void)cli_call("daemon.status", NULL, &p->rungs.daemon, NULL);
 	find_asked(&p->config, &p->rungs);
 	if (p->root_fd < 0) /* the rungs say why nothing of this machine can be looked at */

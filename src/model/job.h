@@ -413,6 +413,7 @@ struct rung {
 #define RUNG_UNKNOWN "unknown" /* nobody measures it */
 
 #define RUNG_CGROUP "limits and totals of the tree"
+#define RUNG_CGROUP_OWN "a cgroup of the job"
 
 /* What could not be measured, and why. */
 struct unknown_note {

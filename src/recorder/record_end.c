@@ -259,7 +259,7 @@ static void note_rungs(struct run *run)
 		a->details.rungs[a->details.n_rungs++] =
 			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
 	a->details.rungs[a->details.n_rungs++] = (struct rung){
-		RUNG_CGROUP, run->containing.cgroup ? "a cgroup of the job" : "none",
+		RUNG_CGROUP, run->containing.cgroup ? RUNG_CGROUP_OWN : "none",
 		arena_strdup(&a->arena, run->containing.cgroup ? "" : run->containing.err.text)
 	};
 	taken[0] = run_counting_rung(run);

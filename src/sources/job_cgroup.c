@@ -19,7 +19,8 @@
 #include "sources/proc_text.h"
 
 #define NAME_PREFIX "proctor-"
-#define NAME_BYTES (sizeof(NAME_PREFIX) + 16)
+#define NAME_DIGITS 16
+#define NAME_BYTES (sizeof(NAME_PREFIX) + NAME_DIGITS)
 #define DIR_BYTES 4096
 #define SELF_MAX_BYTES 65536
 #define MOUNTS_MAX_BYTES (1 << 20)
@@ -245,6 +246,13 @@ static void choose_parent(struct job_cgroup *c, struct tree *tree, unsigned want
 	}
 }
 
+static bool is_name(const char *name)
+{
+	return strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 &&
+	       strlen(name) == NAME_BYTES - 1 &&
+	       strspn(name + strlen(NAME_PREFIX), "0123456789abcdef") == NAME_DIGITS;
+}
+
 /* Folders whose makers are dead, and that have no processes any more. */
 static void remove_stale(struct job_cgroup *c, const struct tree *tree)
 {
@@ -255,7 +263,7 @@ static void remove_stale(struct job_cgroup *c, const struct tree *tree)
 	while (dir && n < STALE_MAX && (entry = readdir(dir))) {
 		CLEANUP(close_fd) int fd = -1;
 
-		if (strncmp(entry->d_name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0)
+		if (!is_name(entry->d_name))
 			continue;
 		fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)

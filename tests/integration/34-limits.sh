@@ -181,6 +181,14 @@ json "those of the command line come first" "$stdout" 'd["memory_limit_mb"] == 2
 run "$PROCTOR" report limits
 like "the report has the limit" "$stdout" 'memory limit +200 MB, times reached'
 
+# A folder of another program is left alone, though its name begins alike.
+parent=$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup)
+parent=/sys/fs/cgroup/${parent:+pids}${parent:-$(sed -n 's/^0:://p' /proc/self/cgroup)}
+mkdir "$parent/proctor-of-others"
+"$PROCTOR" run -q -- true
+ok_if "a cgroup of another program stays" "$(test -d "$parent/proctor-of-others"; echo $?)"
+rmdir "$parent/proctor-of-others"
+
 # Many at once.
 for i in $(seq 40); do
 	"$PROCTOR" run -q --memory 64M --pids 20 --job many -- sh -c "$note exit 7" &
