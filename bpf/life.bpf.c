@@ -381,8 +381,13 @@ int BPF_PROG(on_exec, struct task_struct *p)
 
 	if (!tag)
 		tag = inherit_tag(p);
-	if (tag)
+	if (tag) {
+		struct life_key key = key_of(p->group_leader);
+
 		set_tag(p, tag);
+		/* What went wrong before, in a shell that looked for it, is not the program's. */
+		bpf_map_delete_elem(&failed_calls, &key);
+	}
 	tell_birth(LIFE_RECORD_EXEC, p, tag);
 	return 0;
 }
