@@ -79,7 +79,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 * 1024 * 1024);
+	__uint(max_entries, 1024 * 1024); /* is mapped twice: each MiB is two of the daemon's RSS */
 } news SEC(".maps");
 
 /* ---- counting ---- */
