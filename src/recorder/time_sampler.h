@@ -23,6 +23,7 @@ struct time_sampler {
 	struct timed_process *items;
 	size_t n, cap;
 	struct map by_key;
+	size_t n_looked_at; /* processes, since the beginning: where the next look starts */
 };
 
 void time_sampler_release(struct time_sampler *s);
