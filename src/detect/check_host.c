@@ -8,8 +8,9 @@
 
 /* ---- memory pressure of the host ----
  *
- * Less than memory_pressure_percent of the memory is available, or all tasks together wait for
- * memory in memory_pressure_stall_percent of the time (PSI full, of the last 10 s).
+ * Less than memory_pressure_percent of the memory is available; or less than half, and all tasks
+ * together wait for memory in memory_pressure_stall_percent of the time (PSI full, of the last 10
+ *s).
  *
  *	critical	a fifth of that is available, or four times as much waiting
  *	high		half of that, or twice as much waiting
@@ -17,6 +18,7 @@
  *
  * It is over when a fifth more is available and half as much is waited.
  */
+#define PLENTY_PERCENT 50
 #define CLEAR_ABOVE 1.2
 #define CLEAR_BELOW 0.5
 
@@ -60,10 +62,14 @@ void check_host_memory(const struct tick *t, struct finding *f)
 	double stall_limit = t->config->memory_pressure_stall_percent;
 	double percent = available_percent(sys);
 	int level = percent < limit / 5 ? 3 : percent < limit / 2 ? 2 : percent < limit ? 1 : 0;
-	int by_stall = stall_level(stall, stall_limit);
+	int by_stall;
 
 	if (!isfinite(percent))
 		return;
+	/* Who waits then waits at the limit of a cgroup: that is a finding about the cgroup. */
+	if (percent >= PLENTY_PERCENT && f64_known(stall))
+		stall = 0;
+	by_stall = stall_level(stall, stall_limit);
 	f->value = percent;
 	f->threshold = limit;
 	f->before = available_percent(&t->past->before);

@@ -273,6 +273,22 @@ static void test_the_worst_is_always_told(void **state)
 	host_close(&h);
 }
 
+/* Where most of the memory is available, they wait at the limit of their cgroup. */
+static void test_waiting_for_plenty(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 30; tick++) {
+		host_begin(&h);
+		h.snap.system.psi_memory.full.avg10 = 50;
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 0);
+	host_close(&h);
+}
+
 /* By what it was found its numbers are told, before and after. */
 static void test_numbers_of_pressure(void **state)
 {
@@ -284,6 +300,7 @@ static void test_numbers_of_pressure(void **state)
 	for (int tick = 0; tick < 60; tick++) {
 		host_begin(&h);
 		h.snap.system.psi_memory.full.avg10 = tick >= 10 && tick < 20 ? 25 : 1;
+		h.snap.system.memory_available_bytes = 2048 * MB;
 		if (tick >= 15 && tick < 20)
 			h.snap.system.memory_available_bytes = 100 * MB;
 		host_tick(&h);
@@ -294,9 +311,9 @@ static void test_numbers_of_pressure(void **state)
 	assert_true(s->e.before_value == 1 && s->e.first_value == 25);
 	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_ESCALATED);
 	assert_string_equal(s->e.unit, "percent available");
-	assert_true(s->e.peak_value < 2 && s->e.before_value == 75);
+	assert_true(s->e.peak_value < 2 && s->e.before_value == 25);
 	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_CLEARED);
-	assert_true(s->e.after_value == 75);
+	assert_true(s->e.after_value == 25);
 	host_close(&h);
 }
 
@@ -677,6 +694,7 @@ int main(void)
 		cmocka_unit_test(test_a_gap_is_not_counted),
 		cmocka_unit_test(test_a_clock_that_is_set_back),
 		cmocka_unit_test(test_the_worst_is_always_told),
+		cmocka_unit_test(test_waiting_for_plenty),
 		cmocka_unit_test(test_numbers_of_pressure),
 		cmocka_unit_test(test_the_end_of_a_job_ends_its_episodes),
 		cmocka_unit_test(test_who_stops_looking_ends_all),

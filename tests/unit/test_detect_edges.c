@@ -99,6 +99,7 @@ static void test_bytes_that_nobody_sees_may_move(void **state)
 
 static void pressure_that_is_lost_is_not_over(int i)
 {
+	h.snap.system.memory_available_bytes = 2048 * MB;
 	h.snap.system.psi_memory.full.avg10 = i < 10 ? 0 : i < 20 ? 50 : F64_UNKNOWN;
 }
 
@@ -542,6 +543,7 @@ static void test_files_after_it_is_over(void **state)
 /* It began as waiting: what is left of that is told, and not what is available. */
 static void waiting_after_it_is_over(int i)
 {
+	h.snap.system.memory_available_bytes = 2048 * MB;
 	h.snap.system.psi_memory.full.avg10 = i >= 10 && i < 20 ? 25 : 1;
 }
 

@@ -507,6 +507,7 @@ static void test_pressure(void **state)
 
 static void stalled(struct host *h, double t)
 {
+	h->snap.system.memory_available_bytes = 2048 * MB;
 	h->snap.system.psi_memory.full.avg10 = t < 60 ? 0 : 50;
 	h->snap.system.psi_io.full.avg10 = t < 60 ? 0 : 60;
 	h->snap.system.swap_in_bytes = (uint64_t)(fmax(t - 60, 0) * 10) * MB;
