@@ -200,13 +200,12 @@ void run_life_open(struct run *run)
 
 void run_read_oom(const struct run *run, struct oom_counts *ret)
 {
-	struct cgroup_use use;
+	uint64_t own;
 
 	sources_read_oom(run->root_fd, ret);
-	if (!run->containing.cgroup)
-		return;
-	job_cgroup_read(run->containing.cgroup, &use);
-	ret->cgroup = use.oom_kills;
+	own = run->containing.cgroup ? job_cgroup_count_oom(run->containing.cgroup) : U64_UNKNOWN;
+	if (u64_known(own))
+		ret->cgroup = own;
 }
 
 static uint64_t on_now(void *ctx)

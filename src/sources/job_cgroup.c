@@ -473,23 +473,37 @@ static uint64_t find_number(const char *text, const char *key)
 	return errno || end == p + n ? U64_UNKNOWN : number;
 }
 
+/* Values of one file stand together: it is read once. */
 void job_cgroup_read(const struct job_cgroup *c, struct cgroup_use *ret)
 {
 	char text[FILE_TEXT_BYTES];
+	bool is_read = false;
 
 	memset(ret, 0xff, sizeof(*ret)); /* every field U64_UNKNOWN */
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-		const struct cgroup_value *v = &values[i];
+		const struct cgroup_value *v = &values[i], *last = i > 0 ? v - 1 : NULL;
 		const struct tree *tree = find_tree(c, v->in);
 		uint64_t number;
 
-		if (!tree || (tree->has == CTL_V2) != (v->in == CTL_V2) ||
-		    !read_text(tree->fd, v->file, text))
+		if (!tree || (tree->has == CTL_V2) != (v->in == CTL_V2))
 			continue;
-		number = find_number(text, v->key);
+		if (!last || last->in != v->in || strcmp(last->file, v->file) != 0)
+			is_read = read_text(tree->fd, v->file, text);
+		number = is_read ? find_number(text, v->key) : U64_UNKNOWN;
 		if (u64_known(number))
 			*(uint64_t *)(void *)((char *)ret + v->offset) = number * v->unit;
 	}
+}
+
+uint64_t job_cgroup_count_oom(const struct job_cgroup *c)
+{
+	const struct tree *tree = find_tree(c, CTL_MEMORY);
+	char text[FILE_TEXT_BYTES];
+
+	if (!tree || !read_text(tree->fd,
+				tree->has == CTL_V2 ? "memory.events" : "memory.oom_control", text))
+		return U64_UNKNOWN;
+	return oom_kills_parse(text);
 }
 
 /* ---- the processes in it ---- */

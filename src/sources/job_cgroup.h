@@ -47,6 +47,9 @@ size_t job_cgroup_entries(const struct job_cgroup *c, int ret_fds[JOB_CGROUP_MAX
 /* What the kernel has counted so far. */
 void job_cgroup_read(const struct job_cgroup *c, struct cgroup_use *ret);
 
+/* The OOM kills alone. */
+uint64_t job_cgroup_count_oom(const struct job_cgroup *c);
+
 /* Whether a process is in it; zombies do not count in v2. False where that cannot be read. */
 bool job_cgroup_has_processes(const struct job_cgroup *c);
 
