@@ -244,6 +244,13 @@ static __always_inline void keep_said(struct life_calls *calls, __u64 from, __u6
 	__u32 once = n < LIFE_SAID_ONCE ? n : LIFE_SAID_ONCE - 1;
 	__u32 at = calls->said_len & (LIFE_SAID_BYTES - 1), behind;
 
+	/* What is cut may begin in the middle of a secret: the reader drops that line by this mark.
+	 */
+	if (n > once) {
+		calls->said[at] = 0;
+		calls->said_len++;
+		at = calls->said_len & (LIFE_SAID_BYTES - 1);
+	}
 	from += n - once;
 	once &= LIFE_SAID_ONCE - 1;
 	if (bpf_probe_read_user(&calls->said[at], once, (void *)from) < 0)

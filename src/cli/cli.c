@@ -443,6 +443,7 @@ void cli_parse_subject(char **argv, const char *text, struct cli_subject *ret)
 
 	if (len == 0 || len > JOB_ID_MAX)
 		cli_reject(argv, "'%s' is no job; \"proctor jobs\" lists them", text);
+	*ret = (struct cli_subject){ 0 };
 	memcpy(ret->job_id, text, len);
 	if (mark)
 		ret->attempt_num = cli_parse_int(&state, "JOB#", mark + 1, 1, 1000000000);

@@ -199,8 +199,8 @@ int cli_parse_int(const struct argp_state *state, const char *option, const char
 
 /* "nightly", or "nightly#2" for its second attempt; cli_reject() for anything else. */
 struct cli_subject {
-	char job_id[JOB_ID_MAX + 1]; /* all 0 before */
-	int attempt_num;	     /* 0: the latest */
+	char job_id[JOB_ID_MAX + 1];
+	int attempt_num; /* 0: the latest */
 };
 void cli_parse_subject(char **argv, const char *text, struct cli_subject *ret);
 

@@ -178,6 +178,8 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 					JOB_CPUS_MAX, arg);
 		return 0;
 	case KEY_TIMEOUT:
+		if (arg[0] && arg[strspn(arg, "0123456789.")] == '\0') /* elsewhere it is minutes */
+			cli_usage_error(state, "--timeout wants a unit: '%ss' or '%sm'?", arg, arg);
 		if (num_parse_time(arg, &args->timeout_seconds) < 0 ||
 		    !(args->timeout_seconds > 0) || args->timeout_seconds > TIMEOUT_MAX_SECONDS)
 			cli_usage_error(state,
@@ -224,7 +226,7 @@ static const struct argp run_argp = {
 	.doc = "Runs a command, or the sheets of a job file, as a job: profiles all its processes, records "
 	       "them, and ends with a short summary on stderr.\v"
 	       "Exits with the command's own status: its exit code, 128 + the signal that killed it, 127 if "
-	       "it was not found, 126 if it could not be run; 124 if a time limit of the job file ended it.",
+	       "it was not found, 126 if it could not be run; 124 if a time limit ended it.",
 };
 
 /* ---- the last line of a terminal says how far a job is ---- */

@@ -261,15 +261,16 @@ static void give_up(struct runner *r, size_t n, const char *why)
 void runner_kill_tree(struct runner *r, enum stop_cause cause)
 {
 	struct kill_pass pass;
+	bool has_more = false;
 
 	if (r->stop_cause == STOP_NONE)
 		r->stop_cause = cause;
 	r->is_ending = true;
 	pass = signal_tree(r, SIGKILL);
 	if (!r->options.leave_background) /* else processes of an earlier sheet may be there */
-		pass.n_reached += r->options.ops->kill_rest(r->options.ctx);
+		has_more = r->options.ops->kill_rest(r->options.ctx) > 0;
 	r->kill_rounds++;
-	if (pass.n_reached == 0 && pass.n_refused > 0)
+	if (pass.n_reached == 0 && !has_more && pass.n_refused > 0)
 		give_up(r, pass.n_refused, "of another user");
 	else if (r->kill_rounds > KILL_MAX_ROUNDS)
 		give_up(r, pass.n_reached, "no reaction to SIGKILL");

@@ -1,6 +1,7 @@
 #include "jobs/tally.h"
 
 #include <signal.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -825,7 +826,7 @@ static void add_tick(struct account *a, const struct tick_sum *sum, struct serie
 	if (sum->has_untold_share)
 		gpu.percent = F64_UNKNOWN;
 	account_add_tick(a, &point, sum->hwm_bytes, &gpu, since_ns);
-	if (!u64_known(sum->rss_bytes))
+	if (!u64_known(sum->rss_bytes) || isnan(unshared))
 		return;
 	a->has_shared |= unshared > 0;
 	a->sampled_peak_memory_bytes = u64_max_known(

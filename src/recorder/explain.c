@@ -205,6 +205,31 @@ static bool knows_kills(const struct run *run)
 	       state->n_lost == 0;
 }
 
+static void add_refused_starts(const struct run *run, struct buf *why)
+{
+	struct cgroup_use use;
+
+	if (!run->containing.cgroup || !u64_known(run->options->spec->limits.max_processes))
+		return;
+	job_cgroup_read(run->containing.cgroup, &use);
+	if (u64_known(use.task_hits) && use.task_hits > 0)
+		buf_printf(why, "%sthe job's limit of %llu processes and threads was reached",
+			   why->len > 0 ? "; " : "",
+			   (unsigned long long)run->options->spec->limits.max_processes);
+}
+
+/* The kernel enforces a limit of the job's own, and it was reached; else another one, above it. */
+static bool has_reached_memory_limit(const struct run *run)
+{
+	struct cgroup_use use;
+
+	if (!run->containing.cgroup || !u64_known(run->options->spec->limits.memory_bytes) ||
+	    u64_known(run->containing.watched.memory_bytes))
+		return false;
+	job_cgroup_read(run->containing.cgroup, &use);
+	return u64_known(use.memory_hits) && use.memory_hits > 0;
+}
+
 /*
  * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
  * that of the host is about any process, so it is called a guess.
@@ -229,8 +254,7 @@ static enum cause_kind was_oom_killed(struct run *run, const struct proc_record 
 	if (knows_kills(run) ||
 	    (u64_known(p->max_rss_bytes) && p->max_rss_bytes < VICTIM_MIN_BYTES))
 		return CAUSE_NONE;
-	if (u64_known(here) && here > 0 && run->containing.cgroup &&
-	    u64_known(run->options->spec->limits.memory_bytes)) {
+	if (u64_known(here) && here > 0 && has_reached_memory_limit(run)) {
 		kind = CAUSE_MEMORY;
 		buf_add_str(why, "the job's memory limit of ");
 		num_add_bytes(why, run->options->spec->limits.memory_bytes);
@@ -351,19 +375,23 @@ static bool add_full_disks(struct run *run, struct buf *why)
 static const struct {
 	int error;
 	enum cause_kind kind;
-	bool is_usual; /* programs look for files that need not be there, and test their rights */
+	enum {
+		RARE,
+		HANDLED, /* programs try another way: it counts if what they print agrees */
+		USUAL,	 /* programs look for files that need not be there, and test their rights */
+	} how;
 } errors[] = {
-	{ ENOSPC, CAUSE_DISK_FULL, false },	  { EDQUOT, CAUSE_DISK_FULL, false },
-	{ EROFS, CAUSE_PERMISSION, false },	  { EACCES, CAUSE_PERMISSION, false },
-	{ EPERM, CAUSE_PERMISSION, false },	  { EMFILE, CAUSE_FILE_LIMIT, false },
-	{ ENFILE, CAUSE_FILE_LIMIT, false },	  { ECONNREFUSED, CAUSE_CONNECTION, false },
-	{ ECONNRESET, CAUSE_CONNECTION, false },  { EHOSTUNREACH, CAUSE_CONNECTION, false },
-	{ ENETUNREACH, CAUSE_CONNECTION, false }, { ETIMEDOUT, CAUSE_CONNECTION, false },
-	{ EADDRINUSE, CAUSE_CONNECTION, false },  { EIO, CAUSE_FAILED_CALL, false },
-	{ EFBIG, CAUSE_FAILED_CALL, false },	  { ENOMEM, CAUSE_FAILED_CALL, false },
-	{ EAGAIN, CAUSE_FAILED_CALL, false },	  { ENOENT, CAUSE_MISSING_FILE, true },
-	{ ENOTDIR, CAUSE_MISSING_FILE, true },	  { EISDIR, CAUSE_FAILED_CALL, true },
-	{ EEXIST, CAUSE_FAILED_CALL, true },
+	{ ENOSPC, CAUSE_DISK_FULL, RARE },	    { EDQUOT, CAUSE_DISK_FULL, RARE },
+	{ EROFS, CAUSE_PERMISSION, RARE },	    { EACCES, CAUSE_PERMISSION, HANDLED },
+	{ EPERM, CAUSE_PERMISSION, HANDLED },	    { EMFILE, CAUSE_FILE_LIMIT, RARE },
+	{ ENFILE, CAUSE_FILE_LIMIT, RARE },	    { ECONNREFUSED, CAUSE_CONNECTION, HANDLED },
+	{ ECONNRESET, CAUSE_CONNECTION, HANDLED },  { EHOSTUNREACH, CAUSE_CONNECTION, HANDLED },
+	{ ENETUNREACH, CAUSE_CONNECTION, HANDLED }, { ETIMEDOUT, CAUSE_CONNECTION, HANDLED },
+	{ EADDRINUSE, CAUSE_CONNECTION, RARE },	    { EIO, CAUSE_FAILED_CALL, RARE },
+	{ EFBIG, CAUSE_FAILED_CALL, RARE },	    { ENOMEM, CAUSE_FAILED_CALL, RARE },
+	{ EAGAIN, CAUSE_FAILED_CALL, HANDLED },	    { ENOENT, CAUSE_MISSING_FILE, USUAL },
+	{ ENOTDIR, CAUSE_MISSING_FILE, USUAL },	    { EISDIR, CAUSE_FAILED_CALL, USUAL },
+	{ EEXIST, CAUSE_FAILED_CALL, USUAL },
 };
 
 /* The file is an argument in "cat /x", or part of a message, "cat: /x: …"; not in "cat /xy". */
@@ -397,9 +425,12 @@ static const char *add_failed_call(const struct proc_record *p, struct buf *why,
 		       strcmp(strerrorname_np(errors[i].error), call.error) != 0)
 			i++;
 		if (i == ARRAY_SIZE(errors) ||
-		    ((errors[i].is_usual || strstr(call.call, "access") ||
+		    ((errors[i].how == USUAL || strstr(call.call, "access") ||
 		      strcmp(call.call, "execve") == 0) &&
 		     !names(p->command, &call) && !names(p->stderr_tail, &call)))
+			continue;
+		if (errors[i].how == HANDLED && p->stderr_tail && !names(p->stderr_tail, &call) &&
+		    !strstr(p->stderr_tail, strerrordesc_np(errors[i].error)))
 			continue;
 		buf_printf(why, "%s%s%s%.*s failed: %s (%s)", why->len > 0 ? "; " : "", call.call,
 			   call.object_len == 0 ? ""
@@ -601,6 +632,7 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 			buf_printf(why, "%s%s", why->len > 0 ? "; " : "", sender);
 	}
 	if (at_end.signal < 0 || at_end.signal == SIGBUS || at_end.signal == SIGXFSZ) {
+		add_refused_starts(run, why);
 		error = add_failed_call(ended, why, ret);
 		if (!error && add_full_disks(run, why))
 			ret->kind = CAUSE_DISK_FULL;

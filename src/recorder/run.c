@@ -151,38 +151,12 @@ static void tell_own_job(struct run *run)
 	};
 }
 
-/* The limits that the kernel does not enforce here, by what the last sample has shown. */
-static void watch_limits(struct run *run, const struct series_point *point)
-{
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-	const struct job_limits *l = &run->containing.watched;
-
-	if (u64_known(l->memory_bytes) && u64_known(point->rss_bytes) &&
-	    point->rss_bytes > l->memory_bytes) {
-		buf_add_str(&why, "memory limit of ");
-		num_add_bytes(&why, l->memory_bytes);
-		buf_add_str(&why, " exceeded: a sample shows ");
-		num_add_bytes(&why, point->rss_bytes);
-		runner_stop(run->runner, OUTCOME_OOM, why.data);
-	} else if (u64_known(l->max_processes) && u64_known(point->n_processes) &&
-		   point->n_processes > l->max_processes) {
-		buf_printf(&why, "limit of %llu processes exceeded: a sample shows %llu",
-			   (unsigned long long)l->max_processes,
-			   (unsigned long long)point->n_processes);
-		runner_stop(run->runner, OUTCOME_FAILURE, why.data);
-	}
-}
-
-/* Collect, assign to the job, add up, store, show. */
 /* ---- pages that processes share ---- */
 
 #define SHARE_MIN_BYTES (UINT64_C(32) << 20) /* of one process */
-#define SHARE_MAX_BYTES \
-	(UINT64_C(16) << 30) /* the kernel walks the pages of larger ones for long */
-#define SHARE_GROWTH 1.1
-#define SHARE_RARELY_NS UINT64_C(30000000000)
-#define SHARE_AT_MOST_NS UINT64_C(3000000000)
-#define SHARE_PROCESSES 64 /* the others count as if they shared nothing */
+#define SHARE_MAX_BYTES (UINT64_C(4) << 30)  /* of all in one look: the kernel walks the pages */
+#define SHARE_COST 100			     /* no more than so small a part of the time */
+#define SHARE_PROCESSES 64		     /* the others count as if they shared nothing */
 
 static int compare_pids(const void *left, const void *right)
 {
@@ -208,10 +182,10 @@ static bool may_share(const struct snapshot *s, const struct proc_sample *p)
  * measure it costs the host time: it is done where pages may be shared, and again when the job has
  * grown.
  */
-static double memory_share(struct run *run)
+static double memory_share(struct run *run, bool at_once)
 {
 	const struct snapshot *s = &run->snap;
-	uint64_t rss_bytes = 0, once_bytes = 0;
+	uint64_t rss_bytes = 0, once_bytes = 0, asked_bytes = 0, before_ns = clock_cpu_ns();
 	size_t n_asked = 0;
 	bool is_shared = false;
 
@@ -223,45 +197,79 @@ static double memory_share(struct run *run)
 		rss_bytes += p->rss_bytes;
 		is_shared = is_shared || may_share(s, p);
 	}
-	if (!is_shared || rss_bytes == 0)
+	/* Children go on sharing when their parent is gone. */
+	if ((!is_shared && run->curve.share_boot_ns == 0) || rss_bytes == 0)
 		return 1;
-	if (run->curve.share.of_rss > 0 &&
-	    (s->boot_ns < run->curve.share.boot_ns + SHARE_AT_MOST_NS ||
-	     ((double)rss_bytes < (double)run->curve.share.rss_bytes * SHARE_GROWTH &&
-	      s->boot_ns < run->curve.share.boot_ns + SHARE_RARELY_NS)))
-		return run->curve.share.of_rss;
+	if (s->boot_ns < run->curve.share_boot_ns && !at_once)
+		return F64_UNKNOWN;
 	for (size_t i = 0; i < s->n_processes; i++) {
 		const struct proc_sample *p = &s->processes[i];
 		uint64_t pss = U64_UNKNOWN;
 
 		if (!p->job_id || !u64_known(p->rss_bytes))
 			continue;
-		if (p->rss_bytes >= SHARE_MIN_BYTES && p->rss_bytes <= SHARE_MAX_BYTES &&
-		    n_asked++ < SHARE_PROCESSES)
+		if (p->rss_bytes >= SHARE_MIN_BYTES && n_asked < SHARE_PROCESSES &&
+		    asked_bytes + p->rss_bytes <= SHARE_MAX_BYTES) {
 			pss = sources_read_pss(run->root_fd, p->key.pid);
+			asked_bytes += p->rss_bytes;
+			n_asked++;
+		}
 		once_bytes += u64_known(pss) && pss < p->rss_bytes ? pss : p->rss_bytes;
 	}
-	run->curve.share.of_rss = (double)once_bytes / (double)rss_bytes;
-	run->curve.share.rss_bytes = rss_bytes;
-	run->curve.share.boot_ns = s->boot_ns;
-	return run->curve.share.of_rss;
+	run->curve.share_boot_ns = s->boot_ns + (clock_cpu_ns() - before_ns) * SHARE_COST;
+	return (double)once_bytes / (double)rss_bytes;
 }
 
+/* The limits that the kernel does not enforce here, by what the last sample has shown. */
+static void watch_limits(struct run *run, const struct series_point *point, double share)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	const struct job_limits *l = &run->containing.watched;
+	uint64_t bytes = point->rss_bytes, n_tasks = 0;
+
+	for (size_t i = 0; i < run->snap.n_processes; i++) {
+		const struct proc_sample *p = &run->snap.processes[i];
+
+		if (p->job_id)
+			n_tasks += u64_known(p->threads) ? p->threads : 1;
+	}
+	if (u64_known(l->memory_bytes) && u64_known(bytes) && bytes > l->memory_bytes) {
+		if (isnan(share))
+			share = memory_share(run, true);
+		bytes = (uint64_t)((double)bytes * share);
+	}
+	if (u64_known(l->memory_bytes) && u64_known(bytes) && bytes > l->memory_bytes) {
+		buf_add_str(&why, "memory limit of ");
+		num_add_bytes(&why, l->memory_bytes);
+		buf_add_str(&why, " exceeded: a sample shows ");
+		num_add_bytes(&why, bytes);
+		runner_stop(run->runner, OUTCOME_OOM, why.data);
+	} else if (u64_known(l->max_processes) && n_tasks > l->max_processes) {
+		buf_printf(&why,
+			   "limit of %llu processes and threads exceeded: a sample shows %llu",
+			   (unsigned long long)l->max_processes, (unsigned long long)n_tasks);
+		runner_stop(run->runner, OUTCOME_FAILURE, why.data);
+	}
+}
+
+/* Collect, assign to the job, add up, store, show. */
 static void run_tick(struct run *run)
 {
 	struct series_point point;
+	double share;
 
 	runner_look_after(run->runner);
 	if (run_scan(run, false)) {
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 		run_counting_fill(run);
 		time_sampler_add(&run->times, run->root_fd, &run->snap);
-		tally_set_share(run->tally, memory_share(run));
+		share = memory_share(run, false);
+		tally_set_share(run->tally, share);
 		tally_snapshot(run->tally, &run->snap, run_current_sheet(run), &point);
 		keep_point(run, &point);
 		tell_own_job(run);
 		record_tick(run, &point);
-		watch_limits(run, &point);
+		watch_limits(run, &point, share);
 	}
 	run_show_progress(run, PROGRESS_RUNNING);
 }
@@ -412,6 +420,10 @@ static int open_run(struct run *run, struct err *err)
 	else
 		(void)job_cgroup_new(run->root_fd, &run->containing.watched,
 				     &run->containing.cgroup, &run->containing.err);
+	if (!isnan(run->containing.watched.cpus))
+		log_warning("--cpus has no effect here: %s",
+			    run->containing.err.code ? run->containing.err.text
+						     : "no cgroup above passes the controller on");
 	options.holds_commands = run->counting.is_own || run->counting.asks_daemon;
 	if (run->containing.cgroup)
 		options.cgroup.n_entries =

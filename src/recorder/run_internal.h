@@ -70,19 +70,12 @@ struct run_ending {
 	bool leaves_out_threads; /* without that of other threads of ours */
 };
 
-/* Memory with shared pages once, as it was measured last. */
-struct shared_pages {
-	double of_rss;		     /* memory with shared pages once, as a share of all RSS; 0: not
-					measured */
-	uint64_t rss_bytes, boot_ns; /* when that was measured */
-};
-
 /* The job at each tick. */
 struct run_curve {
 	struct series_point last;
 	struct series_point *points;
 	size_t n, cap;
-	struct shared_pages share;
+	uint64_t share_boot_ns; /* shared pages are measured again from then on; 0: none were */
 };
 
 /* A process that stores what the logs have. */

@@ -253,6 +253,7 @@ static void on_cgroup_failed(void *ctx)
 		"the kernel has kept a command out of the job's cgroup");
 	run->containing.watched = run->options->spec->limits;
 	run->containing.cgroup = job_cgroup_free(run->containing.cgroup);
+	run_read_oom(run, &run->ending.oom_before); /* of the caller's cgroup from now on */
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)

@@ -74,8 +74,9 @@ static const struct origin from_process_memory = {
 };
 
 static const struct origin from_cgroup = {
-	.evidence = EVIDENCE_EXACT,
-	.how[EVIDENCE_EXACT] = "the job's cgroup",
+	.evidence =
+		EVIDENCE_LOWER_BOUND, /* a process that may can leave it, as sudo and docker do */
+	.how[EVIDENCE_LOWER_BOUND] = "the job's cgroup",
 };
 static const struct origin from_limits = {
 	.evidence = EVIDENCE_EXACT,

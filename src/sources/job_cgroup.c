@@ -542,17 +542,17 @@ int job_cgroup_kill(struct job_cgroup *c)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct tree *tree = tree_of_processes(c);
+	char limit[FILE_TEXT_BYTES] = "";
 	const char *rest;
 	char *end;
 	int n = 0, r;
 
 	if (tree->has == CTL_V2 && write_text(tree->fd, "cgroup.kill", "1") == 0) /* since 5.14 */
 		return job_cgroup_has_processes(c);
+	(void)read_text(tree->fd, "pids.max", limit);
 	(void)write_text(tree->fd, "pids.max", "0");
 	r = io_read_at(tree->fd, "cgroup.procs", PROCS_MAX_BYTES, &text);
-	if (r < 0)
-		return r;
-	for (rest = text.data; *rest; rest = end) {
+	for (rest = r < 0 ? "" : text.data; *rest; rest = end) {
 		pid_t pid = (pid_t)strtol(rest, &end, 10);
 		CLEANUP(close_fd) int pidfd = -1;
 
@@ -563,5 +563,7 @@ int job_cgroup_kill(struct job_cgroup *c)
 			continue;
 		n += syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
 	}
-	return n;
+	/* Who has SIGKILL pending starts nobody; the next try has to. */
+	(void)write_text(tree->fd, "pids.max", limit[0] ? limit : "max");
+	return r < 0 ? r : n;
 }

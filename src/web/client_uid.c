@@ -10,6 +10,9 @@
 
 #include "base/macros.h"
 
+/* Of each network namespace. */
+#define LOOPBACK_IFINDEX 1
+
 static void set_end(const struct sockaddr_storage *from, __be16 *port, __be32 address[4])
 {
 	if (from->ss_family == AF_INET) {
@@ -25,8 +28,8 @@ static void set_end(const struct sockaddr_storage *from, __be16 *port, __be32 ad
 	}
 }
 
-bool client_uid_find(const struct sockaddr_storage *client, const struct sockaddr_storage *server,
-		     uid_t *ret)
+static bool find_on(const struct sockaddr_storage *client, const struct sockaddr_storage *server,
+		    __u32 ifindex, uid_t *ret)
 {
 	CLEANUP(close_fd)
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -40,6 +43,7 @@ bool client_uid_find(const struct sockaddr_storage *client, const struct sockadd
 		  .body = { .sdiag_family = (__u8)client->ss_family,
 			    .sdiag_protocol = IPPROTO_TCP,
 			    .idiag_states = ~0u,
+			    .id.idiag_if = ifindex,
 			    .id.idiag_cookie = { INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE } } };
 	union {
 		struct nlmsghdr head;
@@ -64,4 +68,12 @@ bool client_uid_find(const struct sockaddr_storage *client, const struct sockadd
 		return false;
 	*ret = found->idiag_uid;
 	return true;
+}
+
+bool client_uid_find(const struct sockaddr_storage *client, const struct sockaddr_storage *server,
+		     uid_t *ret)
+{
+	/* A socket that is bound to an interface (SO_BINDTODEVICE) is found under that one alone.
+	 */
+	return find_on(client, server, 0, ret) || find_on(client, server, LOOPBACK_IFINDEX, ret);
 }

@@ -14,7 +14,8 @@
 
 #define REQUEST_BYTES 16384 /* of the request line and all headers, and what is not sent yet */
 #define TIMEOUT_SECONDS 20  /* for a request to come, and for an answer to be read */
-#define MAX_HELD_BYTES ((size_t)128 << 20)
+#define MAX_HELD_BYTES ((size_t)128 << 20) /* of answers that are being sent */
+#define MAX_USER_HELD_BYTES ((size_t)32 << 20)
 #define MAX_STREAMS_PER_USER 100
 
 /* Nothing is loaded from elsewhere, no script or style stands in a page, and no other site shows
@@ -254,11 +255,21 @@ static void on_answer(void *ctx, unsigned status, struct buf *json)
 {
 	struct request *q = ctx;
 
+	/* One answer may be large; many at once are for a client that does not read them. */
+	if (q->user->held_bytes > 0 && (q->user->held_bytes + json->len > MAX_USER_HELD_BYTES ||
+					q->web->held_bytes + json->len > MAX_HELD_BYTES)) {
+		buf_release(json);
+		*json = (struct buf)BUF_INIT;
+		buf_add_str(json,
+			    "{\"message\":\"too many answers are being sent to this user\"}\n");
+		status = 503;
+	}
 	q->status = status;
 	q->json = *json;
 	*json = (struct buf)BUF_INIT;
 	q->held_bytes = q->json.len;
 	q->web->held_bytes += q->held_bytes;
+	q->user->held_bytes += q->held_bytes;
 	q->state = REQUEST_ANSWERED;
 	if (q->is_suspended) {
 		q->is_suspended = false;
@@ -289,8 +300,6 @@ static enum MHD_Result call_method(struct request *q, const char *name, bool is_
 	if (is_post && !(token && secret_equals(token, session->action_token)))
 		return send_error(q->web, q->connection, 403,
 				  "what changes something needs the session's action token");
-	if (q->web->held_bytes > MAX_HELD_BYTES)
-		return send_error(q->web, q->connection, 503, "too many answers are being sent");
 	json_init_object(&p.json, &json);
 	q->web->http.get_connection_values(q->connection, MHD_GET_ARGUMENT_KIND, add_param, &p);
 	json_end_object(&p.json);
@@ -483,6 +492,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **re
 		LIST_REMOVE(web->requests, q, next);
 		channel_abandon(q->user->channel, q);
 		q->user->n_requests--;
+		q->user->held_bytes -= q->held_bytes;
 	}
 	web->held_bytes -= q->held_bytes;
 	feed_event_unref(q->event);

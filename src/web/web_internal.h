@@ -36,6 +36,7 @@ struct user {
 	struct web *web;
 	uint64_t used_boot_ns;
 	size_t n_requests; /* and streams, that use it */
+	size_t held_bytes; /* of answers that are being sent */
 	struct user *next;
 };
 

@@ -42,6 +42,7 @@ refused "one that starts no program" "at least 4M" --memory 64K
 refused "no process" "--pids" --pids 0
 refused "no core" "number of cores" --cpus 0
 refused "no time" "length of time" --timeout 0s
+refused "a time without a unit" "wants a unit: '5s' or '5m'" --timeout 5
 [ ! -e "$TMP/ran" ]
 ok_if "nothing ran" $?
 printf 'limits: {memory: 12}\nsheets:\n  - run: touch %s/ran\n' "$TMP" >"$TMP/bad.yaml"

@@ -113,7 +113,7 @@ if [[ $(json_eval "$stdout" 'd["rungs"]["syscall counts and time"]') == eBPF* ]]
 	run "$PROCTOR" why lock#2 lock#1
 	like "and so does why" "$stdout" '^because .* s more waiting for a file lock'
 	run "$PROCTOR" report lock --attempt 1
-	like "the report has it in a line" "$stdout" 'Where the time went: [0-9]+ % waiting for a file lock'
+	like "the report has it in a line" "$stdout" 'Where the time went: ~?[0-9]+ % waiting for a file lock'
 	run "$PROCTOR" sql --json \
 		"SELECT j.key AS k FROM attempts a JOIN jobs ON jobs.id = a.job, json_each(a.time) j
 		 WHERE job_id = 'timer' AND j.key <> 'evidence' ORDER BY j.value DESC LIMIT 1"

@@ -124,6 +124,14 @@ static void test_record_of_failed_calls(void **state)
 	assert_false(failed_call_next(&text, &call));
 	life_add_said(&said, &ev, mask);
 	assert_string_equal(said.data, "disk is full\n");
+	/* A long write was cut: what came before it on its line, and what is left of that, is not
+	 * kept. */
+	buf_reset(&said);
+	f.calls.said_len = 26;
+	memcpy(f.calls.said, "first\nKEY=\0Zq9Zq9\nthe last", 26);
+	assert_int_equal(life_record_parse(&f, sizeof(f), &units, &ev), 0);
+	life_add_said(&said, &ev, mask);
+	assert_string_equal(said.data, "first\nthe last\n");
 	assert_int_equal(life_record_parse(&f.death, sizeof(f.death), &units, &ev), 0);
 	assert_null(ev.calls);
 	mask_free(mask);

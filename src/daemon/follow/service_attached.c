@@ -325,12 +325,15 @@ void service_note_death(struct service *s, const struct job_member *member,
 		return;
 	for (const struct attached *of = s->attached; of && at->uid != geteuid(); of = of->next)
 		n += of->uid == at->uid ? of->deaths.n : 0;
-	if (!may_see(at->uid, ev->uid, -1, 0))
+	if (!may_see(at->uid, ev->uid, -1, 0)) {
 		at->n_withheld++;
-	else if (n < DEATHS_USER_MAX)
+	} else if (n < DEATHS_USER_MAX) {
 		deaths_note(&at->deaths, member, ev, s->settings.mask);
-	else
+		if (s->settings.config->capture != 0 && at->deaths.n > 0) /* it is off */
+			at->deaths.items[at->deaths.n - 1].record.stderr_tail = NULL;
+	} else {
 		at->deaths.n_unlisted++;
+	}
 }
 
 void service_complete_death(struct service *s, const struct life_event *ev)

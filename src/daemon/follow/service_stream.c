@@ -272,6 +272,8 @@ static void note_end(struct stream *st, const struct job_member *member,
 	if (!p)
 		return;
 	death_read(ev, st->service->settings.mask, &st->arena, p);
+	if (st->service->settings.config->capture != 0) /* it is off */
+		p->stderr_tail = NULL;
 	p->key = key;
 	p->born_wall_ns = member ? member->born_wall_ns : U64_UNKNOWN;
 }

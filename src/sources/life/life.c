@@ -216,15 +216,27 @@ void life_add_said(struct buf *out, const struct life_event *ev, const struct ma
 {
 	CLEANUP(buf_release) struct buf said = BUF_INIT;
 	uint64_t end = ev->calls ? ev->calls->said_len : 0, from = 0;
+	bool is_cut = false;
 
-	if (end > LIFE_SAID_BYTES) { /* from the first whole line on */
+	/* A line that is cut may begin in the middle of a secret, which the mask would not find. */
+	if (end > LIFE_SAID_BYTES) {
 		from = end - LIFE_SAID_BYTES;
-		while (from < end && ev->calls->said[from % LIFE_SAID_BYTES] != '\n')
-			from++;
-		from = from == end ? end - LIFE_SAID_BYTES : from + 1;
+		is_cut = true;
 	}
-	for (; from < end; from++)
-		buf_add_char(&said, ev->calls->said[from % LIFE_SAID_BYTES]);
+	for (; from < end; from++) {
+		const char c = ev->calls->said[from % LIFE_SAID_BYTES];
+
+		if (c == '\0') {
+			const char *last = memrchr(said.data, '\n', said.len);
+
+			buf_truncate(&said, last ? (size_t)(last - said.data) + 1 : 0);
+			is_cut = true;
+		} else if (!is_cut) {
+			buf_add_char(&said, c);
+		} else {
+			is_cut = c != '\n';
+		}
+	}
 	mask_lines(mask, said.data, said.len, out);
 }
 

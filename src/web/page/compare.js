@@ -3,7 +3,7 @@
 import { call } from './api.js';
 import { Chart } from './chart.js';
 import { badge, bytes, duration, el, jobUrl, number, section, size, table } from './dom.js';
-import { group, metrics, read } from './series.js';
+import { group, leftOutOf, metrics, read } from './series.js';
 
 const MOST = 6;
 
@@ -15,7 +15,7 @@ export class Compare {
 
 			return at < 0 ? { job: text } : { job: text.slice(0, at), attempt: Number(text.slice(at + 1)) || undefined };
 		});
-		this.metric = metrics[options.get('m')] ? options.get('m') : 'rss';
+		this.metric = Object.hasOwn(metrics, options.get('m')) ? options.get('m') : 'rss';
 		this.sheet = options.get('sheet') ?? '';
 		this.tools = el('div', { class: 'tools' });
 		this.figures = el('div', {});
@@ -115,7 +115,7 @@ export class Compare {
 		const { title, unit } = metrics[this.metric];
 
 		this.chart?.destroy();
-		this.chart = new Chart({ title, unit: `${unit}; time since ${this.sheet ? `sheet ${this.sheet} began` : 'the start'}`, height: 300,
+		this.chart = new Chart({ title, unit: `${unit}; time since ${this.sheet ? `sheet ${this.sheet} began` : 'the start'}${leftOutOf(answers.find((a) => a.processes_left_out > 0) ?? answers[0])}`, height: 300,
 			format: (v) => (v === null ? 'unknown' : this.metric === 'rss' ? size(v) : number(v, 2)) });
 		this.chart.axisTime = (d) => (to - from < 20 ? `${number(d.getTime() / 1000, 2)} s` : duration(Math.round(d.getTime() / 1000)));
 		this.picture.replaceChildren(this.chart.node);

@@ -10,7 +10,7 @@ const typeName = (a) => (a.anomaly_type ?? a.type ?? '').replaceAll('_', ' ');
 export class Job {
 	constructor(store, job, attempt, options) {
 		Object.assign(this, { store, job, attempt: attempt ? Number(attempt) : undefined });
-		this.metric = metrics[options.get('m')] ? options.get('m') : 'rss';
+		this.metric = Object.hasOwn(metrics, options.get('m')) ? options.get('m') : 'rss';
 		this.by = ['process', 'sheet', 'rank', 'total'].includes(options.get('by')) ? options.get('by') : 'process';
 		this.stacked = options.get('stack') === '1';
 		this.span = options.get('from') && options.get('to') ? [Number(options.get('from')), Number(options.get('to'))] : null;
@@ -213,7 +213,7 @@ export class Job {
 		this.chart.set(times, lines, this.ribbons());
 		this.key.replaceChildren(...lines.slice(0, 16).map((line, i) => el('li', {}, el('i', { class: `dot c${i % 8}` }), line.name)),
 			...(lines.length > 16 ? [el('li', { class: 'quiet' }, `and ${lines.length - 16} more`)] : []),
-			...(leftOut ? [el('li', { class: 'quiet' }, `${leftOut} processes with lower values are not drawn`)] : []));
+			...(leftOut ? [el('li', { class: 'quiet' }, `${leftOut} processes with lower values are not drawn, nor in any sum`)] : []));
 	}
 
 	async chooseSpan(span) {

@@ -46,7 +46,13 @@ function setLive(isOn) {
 
 function route() {
 	const [path, options] = location.hash.replace(/^#\/?/, '').split('?');
-	const [name, job, attempt] = path.split('/').map(decodeURIComponent);
+	const [name, job, attempt] = path.split('/').map((part) => {
+		try {
+			return decodeURIComponent(part);
+		} catch {
+			return ''; // not what a link of this page has
+		}
+	});
 	const given = new URLSearchParams(options ?? '');
 
 	view?.destroy();

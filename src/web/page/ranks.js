@@ -3,7 +3,7 @@
 import { call } from './api.js';
 import { Chart, colour } from './chart.js';
 import { badge, el, jobUrl, moment, number, section, size, table } from './dom.js';
-import { group, read } from './series.js';
+import { group, leftOutOf, read } from './series.js';
 
 export class Ranks {
 	constructor(store, job, attempt) {
@@ -31,7 +31,7 @@ export class Ranks {
 		for (const line of lines)
 			line.colour = named === null ? undefined : line.name === `rank ${named}` ? colour(3) : colour(0);
 		this.chart?.destroy();
-		this.chart = new Chart({ title: 'Memory of each rank', unit: 'MB', height: 360, format: (v) => (v === null ? 'unknown' : size(v)) });
+		this.chart = new Chart({ title: 'Memory of each rank', unit: `MB${leftOutOf(answer)}`, height: 360, format: (v) => (v === null ? 'unknown' : size(v)) });
 		this.picture.replaceChildren(this.chart.node);
 		this.chart.set(answer.times, lines, (report.anomalies ?? []).filter((a) => a.rank !== undefined && a.rank !== null && a.rank >= 0 && (a.began ?? a.timestamp))
 			.map((a) => ({ from: a.began ?? a.timestamp, to: a.ended ?? null, label: `rank ${a.rank}` })), finding?.onset ? [{ time: finding.onset }] : []);

@@ -56,6 +56,10 @@ const groups = {
 	total: () => 'all processes',
 };
 
+// The daemon sends the processes with the highest values: a sum of them is not that of all.
+export const leftOutOf = (answer) => (answer.processes_left_out > 0
+	? `; of the ${answer.processes.length} largest processes, without ${answer.processes_left_out} others` : '');
+
 export function group(answer, by) {
 	const found = new Map();
 
