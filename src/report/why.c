@@ -348,14 +348,28 @@ static const char *cannot_tell(const struct verdict *v)
 	       "a daemon of root sees more";
 }
 
+/* Than each of the runs like it, which are too few to show that this is no chance. */
+static bool is_longest(const struct standing *s)
+{
+	return s && s->values[STANDING_WALL].side > 0 && !s->values[STANDING_WALL].is_unusual;
+}
+
 static void add_usual_end(struct buf *out, const struct standing *s)
 {
-	if (s)
+	if (!s)
+		buf_add_str(out, "; there is no run like it to compare");
+	else if (s->n_failed == s->n_others)
+		buf_printf(out, ", where all %llu runs like it failed",
+			   (unsigned long long)s->n_others);
+	else
 		buf_printf(out, ", as %llu of %llu runs like it",
 			   (unsigned long long)(s->n_others - s->n_failed),
 			   (unsigned long long)s->n_others);
-	else
-		buf_add_str(out, "; there is no run like it to compare");
+	if (is_longest(s)) {
+		buf_add_str(out, ", which took at most ");
+		report_add_duration(out, (uint64_t)(s->values[STANDING_WALL].high * 1e9));
+		buf_printf(out, ": %zu are too few to call it unusual", s->values[STANDING_WALL].n);
+	}
 }
 
 static void add_advice(struct verdict *v)
@@ -426,7 +440,10 @@ static void write_json(const struct verdict *v, struct buf *out)
 
 static void write_text(const struct verdict *v, struct buf *out)
 {
-	buf_printf(out, "%s: ", v->is_plain ? "nothing unusual" : verdict_word(&v->facts));
+	buf_printf(out, "%s: ",
+		   !v->is_plain				? verdict_word(&v->facts)
+		   : is_longest(v->a->details.standing) ? "longer than before"
+							: "nothing unusual");
 	for (enum part p = 0; p < N_PARTS; p++) {
 		if (v->parts[p].len == 0)
 			continue;

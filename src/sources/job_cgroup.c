@@ -206,13 +206,17 @@ static bool passes_on(int fd, unsigned wanted)
 	return true;
 }
 
+/* An empty list of CPUs or devices is none. */
 static bool has_limits(int fd)
 {
-	static const char *const files[] = { "memory.max", "memory.high", "pids.max", "cpu.max" };
+	static const char *const files[] = { "memory.max",  "memory.high", "memory.swap.max",
+					     "pids.max",    "cpu.max",	   "cpuset.cpus",
+					     "cpuset.mems", "io.max" };
 	char text[FILE_TEXT_BYTES];
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (read_text(fd, files[i], text) && strncmp(text, "max", 3) != 0)
+		if (read_text(fd, files[i], text) && text[0] && text[0] != '\n' &&
+		    strncmp(text, "max", 3) != 0)
 			return true;
 	return false;
 }
@@ -234,8 +238,6 @@ static void choose_parent(struct job_cgroup *c, struct tree *tree, unsigned want
 
 		if (fd < 0)
 			return;
-		if (strcmp(dir, tree->own) == 0) /* for what they count */
-			(void)passes_on(fd, CTL_MEMORY | CTL_PIDS | CTL_CPU);
 		if (passes_on(fd, wanted)) {
 			strcpy(tree->parent, dir);
 			return;
@@ -276,14 +278,18 @@ static void remove_stale(struct job_cgroup *c, const struct tree *tree)
 static int make_folder(struct job_cgroup *c, struct tree *tree, struct err *err)
 {
 	CLEANUP(close_fd) int parent = -1;
+	int r;
 
 	remove_stale(c, tree);
 	parent = openat(c->root_fd, tree->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = -errno;
 	for (int tries = 0; parent >= 0 && tries < 10; tries++) {
 		struct stat st;
 
-		if (mkdirat(parent, c->name, 0755) < 0)
+		if (mkdirat(parent, c->name, 0755) < 0) {
+			r = -errno;
 			break;
+		}
 		tree->fd = openat(parent, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (tree->fd >= 0 && flock(tree->fd, LOCK_EX | LOCK_NB) == 0 &&
 		    fstatat(parent, c->name, &st, 0) == 0) {
@@ -295,11 +301,11 @@ static int make_folder(struct job_cgroup *c, struct tree *tree, struct err *err)
 				       : err_set(err, -errno, "cannot use the cgroup /%s/%s: %s",
 						 tree->parent, c->name, strerror(errno));
 		}
+		r = -errno;
 		close_fd(&tree->fd);
 		(void)unlinkat(parent, c->name, AT_REMOVEDIR);
 	}
-	return err_set(err, -errno, "cannot make a cgroup below /%s: %s", tree->parent,
-		       strerror(errno));
+	return err_set(err, r, "cannot make a cgroup below /%s: %s", tree->parent, strerror(-r));
 }
 
 /* ---- limits ---- */
@@ -516,7 +522,8 @@ static const struct tree *tree_of_processes(const struct job_cgroup *c)
 	return tree ? tree : &c->trees[0];
 }
 
-bool job_cgroup_has_processes(const struct job_cgroup *c)
+/* Zombies do not count in v2. False where that cannot be read. */
+static bool has_processes(const struct job_cgroup *c)
 {
 	const struct tree *tree = tree_of_processes(c);
 	char text[FILE_TEXT_BYTES];
@@ -548,7 +555,7 @@ int job_cgroup_kill(struct job_cgroup *c)
 	int n = 0, r;
 
 	if (tree->has == CTL_V2 && write_text(tree->fd, "cgroup.kill", "1") == 0) /* since 5.14 */
-		return job_cgroup_has_processes(c);
+		return has_processes(c);
 	(void)read_text(tree->fd, "pids.max", limit);
 	(void)write_text(tree->fd, "pids.max", "0");
 	r = io_read_at(tree->fd, "cgroup.procs", PROCS_MAX_BYTES, &text);

@@ -3,7 +3,7 @@
  *
  * The kernel counts there what samples can only estimate (the peak of the whole tree, CPU time of
  * processes that were never waited for), enforces limits, and shows every process of the job,
- * whatever it did to leave its tree.
+ * also one that has left its tree. (A process of root can leave the cgroup, as docker and sudo do.)
  *
  * The cgroup is a child of the caller's own, so every limit above the caller holds for the job too.
  * In v1 it is a folder in each of the hierarchies memory, pids, cpu and cpuacct; in v2 it is one
@@ -50,12 +50,9 @@ void job_cgroup_read(const struct job_cgroup *c, struct cgroup_use *ret);
 /* The OOM kills alone. */
 uint64_t job_cgroup_count_oom(const struct job_cgroup *c);
 
-/* Whether a process is in it; zombies do not count in v2. False where that cannot be read. */
-bool job_cgroup_has_processes(const struct job_cgroup *c);
-
 /*
  * SIGKILL for all that is in it. Nothing there can start another process meanwhile, where the
- * kernel can prevent it. Call it again until job_cgroup_has_processes() is false: a process in the
- * middle of a system call ends later. Returns how many there were, or -errno.
+ * kernel can prevent it. Call it again while it returns more than 0: a process in the middle of
+ * a system call ends later. Returns how many there were, or -errno.
  */
 int job_cgroup_kill(struct job_cgroup *c);
