@@ -31,7 +31,8 @@ check() { # JOB
 	"$PROCTOR" run --interval 0.5 --job "$1" -f "$TMP/job.yaml" >/dev/null 2>&1 &
 	for ((i = 0; i < 110; i++)); do
 		sleep 1
-		! "$PROCTOR" anomalies --json | grep -q "rank_diverged.*\"$1\"\\|\"$1\".*rank_diverged" || break
+		[ "$(json_eval "$("$PROCTOR" anomalies --json)" \
+			"any(a['anomaly_type'] == 'rank_diverged' and a['job_id'] == '$1' for a in d)")" != True ] || break
 	done
 	sleep 5 # a second one would be there, too
 	touch "$TMP/met/end"
