@@ -29,7 +29,8 @@ void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES]);
 /* A file of proc/PID, as io_read_text_at(); root_fd may be AT_FDCWD: that of this process. */
 ssize_t proc_read_text(int root_fd, pid_t pid, const char *file, char *text, size_t size);
 
-/* What it calls itself, which may be anything, as it may be shown; nothing where that is not told.
+/* What it calls itself, which may be anything, as it may be shown; nothing where the kernel does
+ * not report it.
  */
 void proc_add_name(struct buf *out, int root_fd, pid_t pid);
 

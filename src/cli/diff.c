@@ -132,13 +132,13 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 /* ---- what explains it ---- */
 
 #define MAX_REASONS 2
-#define LONGER_SECONDS 0.05 /* nobody does anything about less */
+#define LONGER_SECONDS 0.05 /* a smaller difference calls for no action */
 #define REASON_SHARE \
 	0.25 /* of what the second took longer; thread-seconds may be more than all of it */
 
 /* The time on a CPU, or a wait, that has grown most and enough; NULL: there is none left. */
 static const struct diff_row *find_reason(const struct diff *d, double longer_by,
-					  const struct diff_row *const told[MAX_REASONS])
+					  const struct diff_row *const added[MAX_REASONS])
 {
 	const struct diff_row *most = NULL;
 
@@ -152,7 +152,7 @@ static const struct diff_row *find_reason(const struct diff *d, double longer_by
 				    strncmp(row->key, FEATURE_TIME, strlen(FEATURE_TIME)) == 0 &&
 				    strcmp(row->key + strlen(FEATURE_TIME),
 					   time_categories[k].key) == 0;
-		if (is_reason && more >= REASON_SHARE * longer_by && row != told[0] &&
+		if (is_reason && more >= REASON_SHARE * longer_by && row != added[0] &&
 		    (!most || more > most->after - most->before))
 			most = row;
 	}
@@ -162,15 +162,15 @@ static const struct diff_row *find_reason(const struct diff *d, double longer_by
 /* "4.2 s more waiting for a CPU (by chance in 3 % of pairs)", where the second took longer. */
 static void add_reasons(const struct compared *c, struct buf *out)
 {
-	const struct diff_row *told[MAX_REASONS] = { NULL };
+	const struct diff_row *added[MAX_REASONS] = { NULL };
 	const double longer_by = c->after.wall_seconds - c->before.wall_seconds;
 
 	for (size_t n = 0; longer_by >= LONGER_SECONDS && n < MAX_REASONS; n++) {
-		const struct diff_row *row = find_reason(&c->diff, longer_by, told);
+		const struct diff_row *row = find_reason(&c->diff, longer_by, added);
 
 		if (!row)
 			return;
-		told[n] = row;
+		added[n] = row;
 		buf_add_str(out, n > 0 ? "; " : "");
 		feature_add_value(out, row->unit, row->after - row->before);
 		buf_printf(out, " more %s", row->name);
